@@ -1,0 +1,1 @@
+//! The algorithms: textbook rules, sans-IO.

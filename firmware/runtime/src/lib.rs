@@ -1,0 +1,1 @@
+//! The embassy side: socket, timer, telemetry around one node.

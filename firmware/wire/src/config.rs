@@ -1,0 +1,139 @@
+//! A node's configuration page: everything that makes one image this particular node.
+
+use crate::{
+    auth::Key,
+    ids::{NodeId, Term},
+    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    time::Duration,
+};
+use heapless::Vec;
+use serde::{Deserialize, Serialize};
+
+/// What a node must remember over a restart. Stored before anything that depends on it is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Stored {
+    /// The highest term promised.
+    pub term: Term,
+    /// The highest epoch promised for each resource's token.
+    pub epochs: [u32; RESOURCES_MAX],
+}
+
+/// How the cluster clock is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ClockChoice {
+    /// Not at all.
+    None,
+    /// Cristian's algorithm, with the coordinator as time server.
+    Cristian,
+}
+
+/// How the coordinator is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ElectionChoice {
+    /// The highest id, for good.
+    None,
+    /// Bully.
+    Bully,
+}
+
+/// Who notices deaths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DetectorChoice {
+    /// Heartbeats with time-outs that learn.
+    EventuallyPerfect,
+    /// Only commands: nobody suspects anybody, everyone boots trusting the highest id.
+    Scripted,
+}
+
+/// How nodes take turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum MutexChoice {
+    /// They do not.
+    None,
+    /// A token on a ring.
+    TokenRing,
+}
+
+/// Requests that a node makes by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Workload {
+    /// Mean time from one release to the next request.
+    pub every: Duration,
+    /// Time inside.
+    pub hold: Duration,
+}
+
+/// Time-outs and periods, in hardware time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Timing {
+    /// First guess of the longest one-way delay; the detector learns from there.
+    pub trans: Duration,
+    /// Longest handling of a message.
+    pub process: Duration,
+    /// Period of the leader's heartbeats.
+    pub heartbeat: Duration,
+    /// First guess of the silence after which a node is suspected.
+    pub suspect_after: Duration,
+    /// How long a grant lasts without renewal.
+    pub lease: Duration,
+    /// No crystal is farther from nominal than this.
+    pub drift_ppm: u32,
+    /// Period of clock exchanges.
+    pub sync_every: Duration,
+    /// An idle token rests so long on each hop.
+    pub token_rest: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            trans: Duration::from_millis(20),
+            process: Duration::from_millis(10),
+            heartbeat: Duration::from_millis(100),
+            suspect_after: Duration::from_millis(600),
+            lease: Duration::from_millis(1000),
+            drift_ppm: 200,
+            sync_every: Duration::from_millis(500),
+            token_rest: Duration::from_millis(20),
+        }
+    }
+}
+
+/// Everything that makes one image this particular node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeConfig {
+    /// Which cluster.
+    pub cluster: u32,
+    /// Its secret.
+    pub key: Key,
+    /// Who this is.
+    pub me: NodeId,
+    /// Which of its lives begins, from 1: stored before the first datagram.
+    pub incarnation: u32,
+    /// What it promised in earlier lives.
+    pub stored: Stored,
+    /// Everybody, in ring order, this node included.
+    pub members: Vec<NodeId, MEMBERS_MAX>,
+    /// False: the bare textbook rules.
+    pub hardening: bool,
+    /// How the cluster clock is kept.
+    pub clock: ClockChoice,
+    /// How the coordinator is found.
+    pub election: ElectionChoice,
+    /// Who notices deaths.
+    pub detector: DetectorChoice,
+    /// How nodes take turns.
+    pub mutex: MutexChoice,
+    /// How many resources there are.
+    pub resources: u8,
+    /// Requests that the node makes by itself.
+    pub workload: Option<Workload>,
+    /// Time-outs and periods.
+    pub timing: Timing,
+    /// What the unsynchronized clock shows at boot, in microseconds.
+    pub wrong_clock_us: i64,
+    /// How the emulated crystal is bent at boot, in parts per billion.
+    pub rate_ppb: i32,
+    /// For choices that only must differ between nodes, such as the phase of the workload.
+    pub seed: u32,
+}

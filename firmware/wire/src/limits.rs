@@ -1,0 +1,55 @@
+//! Every capacity of the protocol, by name. Full means refused and counted.
+
+/// How many nodes one cluster may have.
+///
+/// The one parameter of all capacities: set `COMPASSO_MEMBERS_MAX` in the environment of the
+/// build to run a larger simulation. Boards keep the default, which fits one Ethernet frame.
+pub const MEMBERS_MAX: usize = match option_env!("COMPASSO_MEMBERS_MAX") {
+    Some(text) => parse(text),
+    None => 64,
+};
+
+/// How many named resources a cluster may share.
+pub const RESOURCES_MAX: usize = 8;
+
+/// Length of the authentication tag in bytes.
+pub const TAG_LEN: usize = 16;
+
+/// Longest encoded header: version, cluster, sender, incarnation, sequence number,
+/// Lamport time, and a vector with one (incarnation, count) entry a member.
+pub const HEADER_MAX: usize = 1 + 5 + 3 + 5 + 5 + 10 + 3 + MEMBERS_MAX * 10;
+
+/// Longest encoded body.
+pub const BODY_MAX: usize = 32 + 11 * MEMBERS_MAX.div_ceil(64) + 5 * MEMBERS_MAX + TELEMETRY_MAX;
+
+/// Most bytes of observations that one telemetry datagram carries.
+pub const TELEMETRY_MAX: usize = 350 + 8 * MEMBERS_MAX / 64;
+
+/// Longest datagram.
+pub const DATAGRAM_MAX: usize = HEADER_MAX + BODY_MAX + TAG_LEN;
+
+/// Longest encoded configuration page.
+pub const CONFIG_MAX: usize = 256 + 4 * MEMBERS_MAX;
+
+/// Longest encoded observation.
+pub const OBSERVATION_MAX: usize = 64 + 10 * MEMBERS_MAX;
+
+/// Payload of one unfragmented UDP datagram over Ethernet.
+pub const UDP_PAYLOAD_MAX: usize = 1472;
+
+const _: () = assert!(MEMBERS_MAX >= 2 && MEMBERS_MAX <= 4096);
+const _: () = assert!(
+    MEMBERS_MAX > 64 || DATAGRAM_MAX <= UDP_PAYLOAD_MAX,
+    "a cluster of boards must fit its largest datagram into one frame"
+);
+
+const fn parse(text: &str) -> usize {
+    let mut rest = text.as_bytes();
+    let mut value = 0;
+    while let [digit, tail @ ..] = rest {
+        assert!(digit.is_ascii_digit(), "COMPASSO_MEMBERS_MAX must be a number");
+        value = value * 10 + (*digit - b'0') as usize;
+        rest = tail;
+    }
+    value
+}

@@ -1,0 +1,172 @@
+//! What a node reports of itself: the trace's events, as data and never as prose.
+
+use crate::{
+    codec::Refusal,
+    ids::{Fence, NodeId, NodeSet, ResourceId, Term},
+    message::{Kind, Vector},
+    time::{ClusterTime, Instant},
+};
+use serde::{Deserialize, Serialize};
+
+/// One event with its stamps. Each ticks the node's logical clocks, so `seq` is the vector's own entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Observation {
+    /// The how-manieth event of this incarnation, from 1.
+    pub seq: u32,
+    /// Lamport time.
+    pub lamport: u64,
+    /// Vector time.
+    pub vector: Vector,
+    /// Hardware time.
+    pub hw: Instant,
+    /// Cluster time, once there is one.
+    pub cluster: Option<ClusterTime>,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// The node began this life.
+    Boot {
+        /// Its number, from 1.
+        incarnation: u32,
+    },
+    /// A datagram left.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// What sort.
+        kind: Kind,
+        /// Its sequence number.
+        id: u32,
+        /// It repeats a message that was sent before.
+        again: bool,
+    },
+    /// A datagram was accepted.
+    Recv {
+        /// From whom.
+        from: NodeId,
+        /// In which of the sender's lives it was sent.
+        incarnation: u32,
+        /// What sort.
+        kind: Kind,
+        /// Its sequence number.
+        id: u32,
+    },
+    /// A datagram was refused.
+    Drop {
+        /// Whom it names as its sender, if it can be read that far.
+        from: Option<NodeId>,
+        /// Why.
+        reason: Refusal,
+    },
+    /// The application asks for a resource.
+    Request {
+        /// Which.
+        resource: ResourceId,
+    },
+    /// The node is inside.
+    CsEnter {
+        /// Which resource.
+        resource: ResourceId,
+        /// Grows from entry to entry.
+        fence: Fence,
+        /// Lease left, in hardware microseconds; none in the bare textbook form.
+        lease_us: Option<u64>,
+    },
+    /// The lease of a node inside was renewed.
+    CsRenew {
+        /// Which resource.
+        resource: ResourceId,
+        /// The entry's fence.
+        fence: Fence,
+        /// Lease left, in hardware microseconds.
+        lease_us: u64,
+    },
+    /// The node is outside again.
+    CsExit {
+        /// Which resource.
+        resource: ResourceId,
+        /// The entry's fence.
+        fence: Fence,
+    },
+    /// The keeper refused an access: somebody with a higher fence has been there.
+    Fenced {
+        /// Which resource.
+        resource: ResourceId,
+        /// The refused fence.
+        fence: Fence,
+    },
+    /// The node calls an election.
+    ElectionStart {
+        /// The term it claims.
+        term: Term,
+    },
+    /// The node names its leader.
+    Leader {
+        /// Who.
+        id: NodeId,
+        /// Of which term.
+        term: Term,
+    },
+    /// A view came into force on this node.
+    View {
+        /// The term of the leader that made it.
+        term: Term,
+        /// Its number within the term.
+        number: u32,
+        /// Who is in it, by position in the configured ring.
+        members: NodeSet,
+    },
+    /// The failure detector suspects somebody.
+    Suspect {
+        /// Whom.
+        id: NodeId,
+    },
+    /// The failure detector takes a suspicion back.
+    Trust {
+        /// Whose.
+        id: NodeId,
+    },
+    /// The clock was compared with its source and corrected.
+    Sync {
+        /// Which node's clock it was compared with; itself when it begins to serve its own.
+        source: NodeId,
+        /// Source minus own, before the correction.
+        offset_us: i64,
+        /// Round trip of the best try.
+        rtt_us: u32,
+        /// The offset may be wrong by so much.
+        error_us: u32,
+    },
+    /// The token arrived here, or was made here.
+    Token {
+        /// Which resource.
+        resource: ResourceId,
+        /// Its epoch.
+        epoch: u32,
+        /// Its serial.
+        serial: u32,
+    },
+    /// This node, as coordinator, made a token in place of a lost one.
+    TokenRegenerated {
+        /// Which resource.
+        resource: ResourceId,
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// The token was thrown away on command.
+    TokenDropped {
+        /// Which resource.
+        resource: ResourceId,
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// A queue was full and something was given up: what, and how often so far.
+    Overflow {
+        /// Times so far.
+        count: u32,
+    },
+}

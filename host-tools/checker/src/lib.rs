@@ -1,0 +1,1 @@
+//! Traces, the properties they must keep, and the summary.

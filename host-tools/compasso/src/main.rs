@@ -1,0 +1,2 @@
+//! The compasso command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Scenario files: one experiment, performed on every stage.

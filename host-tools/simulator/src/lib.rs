@@ -1,0 +1,1 @@
+//! The simulator stage: the same node on a seeded event queue.

@@ -1,0 +1,1 @@
+//! The QEMU stage: set-up, boards, virtual switch, collector.
