@@ -186,3 +186,130 @@ pub fn peek_sender(datagram: &[u8]) -> Option<NodeId> {
 fn nonce(header: &Header) -> Nonce {
     Nonce { sender: header.sender, incarnation: header.incarnation, sequence: header.sequence }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::{Fence, NodeSet, ResourceId, Term},
+        limits::{BODY_MAX, HEADER_MAX, OBSERVATION_MAX, RESOURCES_MAX, TELEMETRY_BODY_MAX, TELEMETRY_MAX},
+        message::{Command, Heartbeat, MutexMessage, Payload, Telemetry, VectorEntry},
+        telemetry::{Event, Observation},
+        time::{ClusterTime, Duration, Instant},
+    };
+
+    const KEY: Key = Key([7; 16]);
+
+    fn header(sequence: u32) -> Header {
+        let vector = Vector([(1, 3), (2, 500)].map(|(incarnation, count)| VectorEntry { incarnation, count }).into_iter().collect());
+        Header { cluster: 99, sender: NodeId(1), incarnation: 2, sequence, lamport: 1000, vector }
+    }
+
+    fn token() -> Body<'static> {
+        Body::Ordered { life: 1, index: 2, floor: 1, payload: Payload::Mutex(ResourceId(0), MutexMessage::Token { epoch: 3, serial: 4 }) }
+    }
+
+    fn known(id: NodeId) -> bool {
+        id.0 < 5
+    }
+
+    #[test]
+    fn what_is_sealed_opens_unchanged() {
+        let mut buffer = [0; DATAGRAM_MAX];
+        let datagram = seal(&KEY, &header(8), &token(), &mut buffer);
+        let opened = open(&KEY, 99, known, datagram).unwrap();
+        assert_eq!(opened, Opened { header: header(8), body: token() });
+        assert_eq!(peek_sender(datagram), Some(NodeId(1)));
+    }
+
+    #[test]
+    fn every_refusal_has_its_own_name() {
+        let mut buffer = [0; DATAGRAM_MAX];
+        let good = seal(&KEY, &header(8), &token(), &mut buffer).to_vec();
+        let refuse = |datagram: &[u8], cluster| open(&KEY, cluster, known, datagram).unwrap_err();
+        assert_eq!(refuse(&good, 98), Refusal::Foreign);
+        assert_eq!(refuse(&[0; DATAGRAM_MAX + 1], 99), Refusal::Oversized);
+        assert_eq!(refuse(&[], 99), Refusal::Malformed);
+        assert_eq!(refuse(&good[..good.len() - 20], 99), Refusal::Malformed);
+        let mut newer = good.clone();
+        newer[0] = 2;
+        assert_eq!(refuse(&newer, 99), Refusal::Version { theirs: 2 });
+        let mut forged = good.clone();
+        *forged.last_mut().unwrap() ^= 1;
+        assert_eq!(refuse(&forged, 99), Refusal::Forged);
+        assert_eq!(open(&KEY, 99, |_| false, &good).unwrap_err(), Refusal::NotAMember(NodeId(1)));
+        assert_eq!(open(&Key([8; 16]), 99, known, &good).unwrap_err(), Refusal::Forged);
+    }
+
+    #[test]
+    fn no_truncation_and_no_flipped_byte_is_ever_taken_or_panics() {
+        let mut buffer = [0; DATAGRAM_MAX];
+        let good = seal(&KEY, &header(8), &token(), &mut buffer).to_vec();
+        for length in 0..good.len() {
+            assert!(open(&KEY, 99, known, &good[..length]).is_err());
+        }
+        for at in 0..good.len() {
+            for change in 1..=255u8 {
+                let mut bad = good.clone();
+                bad[at] ^= change;
+                assert!(open(&KEY, 99, known, &bad).is_err(), "byte {at} ^ {change}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_messages_fit_their_limits() {
+        let entry = VectorEntry { incarnation: u32::MAX, count: u32::MAX };
+        let vector = Vector((0..MEMBERS_MAX).map(|_| entry).collect());
+        let header = Header {
+            cluster: u32::MAX,
+            sender: NodeId::HOST,
+            incarnation: u32::MAX,
+            sequence: u32::MAX,
+            lamport: u64::MAX,
+            vector: vector.clone(),
+        };
+        let heartbeat = Body::Heartbeat(Heartbeat {
+            term: Term(u64::MAX),
+            view: u32::MAX,
+            members: NodeSet::first(MEMBERS_MAX),
+            installed: true,
+            sent: Instant(u64::MAX),
+            lease: Some(Instant(u64::MAX)),
+            has_time: true,
+            fences: (0..RESOURCES_MAX).map(|_| Fence(u64::MAX)).collect(),
+        });
+        let telemetry = Body::Telemetry(Telemetry {
+            first: u32::MAX,
+            count: u16::MAX,
+            missed: u32::MAX,
+            hw: Instant(u64::MAX),
+            raw_ns: u64::MAX,
+            rate_ppb: i32::MIN,
+            records: &[0; TELEMETRY_MAX],
+        });
+        let command = Body::Command {
+            index: u32::MAX,
+            command: Command::Lock { resource: ResourceId(255), hold: Duration(u64::MAX), lamport: Some(u64::MAX) },
+        };
+        let from_board = Header { vector: Vector::default(), ..header.clone() };
+        for (header, body, limit) in
+            [(&header, heartbeat, BODY_MAX), (&from_board, telemetry, TELEMETRY_BODY_MAX), (&header, command, BODY_MAX)]
+        {
+            let mut buffer = vec![0; DATAGRAM_MAX];
+            assert!(seal(&KEY, header, &body, &mut buffer).len() <= DATAGRAM_MAX);
+            assert!(postcard::to_slice(&body, &mut buffer).unwrap().len() <= limit);
+        }
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        let observation = Observation {
+            seq: u32::MAX,
+            lamport: u64::MAX,
+            vector: vector.clone(),
+            hw: Instant(u64::MAX),
+            cluster: Some(ClusterTime(i64::MIN)),
+            event: Event::View { term: Term(u64::MAX), number: u32::MAX, members: NodeSet::first(MEMBERS_MAX) },
+        };
+        assert!(postcard::to_slice(&observation, &mut buffer).unwrap().len() <= OBSERVATION_MAX);
+        assert!(postcard::to_slice(&vector, &mut buffer).unwrap().len() + 29 <= HEADER_MAX);
+    }
+}

@@ -87,7 +87,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Timing {
         Timing {
-            trans: Duration::from_millis(20),
+            trans: Duration::from_millis(40),
             process: Duration::from_millis(10),
             heartbeat: Duration::from_millis(100),
             suspect_after: Duration::from_millis(600),

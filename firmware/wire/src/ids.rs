@@ -40,6 +40,13 @@ impl Term {
         Term(counter * Self::CLAIMANTS + u64::from(claimant.0))
     }
 
+    /// The lowest term that `claimant` may claim when this one is the highest it has seen.
+    #[must_use]
+    pub fn next_for(self, claimant: NodeId) -> Term {
+        let same_counter = Term::new(self.counter(), claimant);
+        if same_counter > self && self.counter() > 0 { same_counter } else { Term::new(self.counter() + 1, claimant) }
+    }
+
     /// How many claims preceded this one.
     #[must_use]
     pub fn counter(self) -> u64 {
@@ -164,6 +171,10 @@ mod tests {
         assert!(Term::new(2, NodeId(4)) > Term::new(2, NodeId(3)));
         assert_eq!(Term::new(7, NodeId(9)).claimant(), NodeId(9));
         assert_eq!(Term::new(7, NodeId(9)).counter(), 7);
+        assert_eq!(Term::ZERO.next_for(NodeId(4)), Term::new(1, NodeId(4)));
+        assert_eq!(Term::new(2, NodeId(3)).next_for(NodeId(4)), Term::new(2, NodeId(4)));
+        assert_eq!(Term::new(2, NodeId(4)).next_for(NodeId(4)), Term::new(3, NodeId(4)));
+        assert_eq!(Term::new(2, NodeId(4)).next_for(NodeId(3)), Term::new(3, NodeId(3)));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod address;
 pub mod auth;
 pub mod codec;
 pub mod config;

@@ -19,14 +19,27 @@ pub const TAG_LEN: usize = 16;
 /// Lamport time, and a vector with one (incarnation, count) entry a member.
 pub const HEADER_MAX: usize = 1 + 5 + 3 + 5 + 5 + 10 + 3 + MEMBERS_MAX * 10;
 
-/// Longest encoded body.
-pub const BODY_MAX: usize = 32 + 11 * MEMBERS_MAX.div_ceil(64) + 5 * MEMBERS_MAX + TELEMETRY_MAX;
+/// Longest header of a datagram to or from the host, which carries no vector.
+pub const HOST_HEADER_MAX: usize = HEADER_MAX - MEMBERS_MAX * 10;
 
-/// Most bytes of observations that one telemetry datagram carries.
-pub const TELEMETRY_MAX: usize = 350 + 8 * MEMBERS_MAX / 64;
+/// Longest encoded body between nodes: fixed fields, a set of members, a fence for each resource,
+/// and a list of all members.
+pub const BODY_MAX: usize = 64 + 11 * MEMBERS_MAX.div_ceil(64) + 10 * RESOURCES_MAX + 6 * MEMBERS_MAX;
+
+/// Most bytes of observations that one telemetry datagram carries: several small ones, or the
+/// largest.
+pub const TELEMETRY_MAX: usize = if OBSERVATION_MAX > 1024 { OBSERVATION_MAX } else { 1024 };
+
+/// Longest encoded telemetry body: its fixed fields and the records.
+pub const TELEMETRY_BODY_MAX: usize = 48 + TELEMETRY_MAX;
 
 /// Longest datagram.
-pub const DATAGRAM_MAX: usize = HEADER_MAX + BODY_MAX + TAG_LEN;
+pub const DATAGRAM_MAX: usize = TAG_LEN
+    + if HEADER_MAX + BODY_MAX > HOST_HEADER_MAX + TELEMETRY_BODY_MAX {
+        HEADER_MAX + BODY_MAX
+    } else {
+        HOST_HEADER_MAX + TELEMETRY_BODY_MAX
+    };
 
 /// Longest encoded configuration page.
 pub const CONFIG_MAX: usize = 256 + 4 * MEMBERS_MAX;

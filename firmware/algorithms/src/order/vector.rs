@@ -1,0 +1,106 @@
+//! Vector clocks.
+//! Promise: `a` happened before `b` if and only if `V(a) < V(b)`.
+//! Across restarts an entry is (incarnation, count), compared in that order; a boot follows all
+//! earlier incarnations of its node.
+
+use compasso_wire::{Vector, VectorEntry};
+use core::cmp::Ordering;
+
+/// One node's vector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VectorClock {
+    vector: Vector,
+    me: usize,
+}
+
+impl VectorClock {
+    /// The clock of the node at position `me` of `count`, at the start of `incarnation`.
+    #[must_use]
+    pub fn new(me: usize, count: usize, incarnation: u32) -> VectorClock {
+        let mut vector = Vector::default();
+        for position in 0..count {
+            let incarnation = if position == me { incarnation } else { 0 };
+            // `count` is a number of members, which fits the capacity by construction.
+            let _fits = vector.0.push(VectorEntry { incarnation, count: 0 });
+        }
+        VectorClock { vector, me }
+    }
+
+    /// Before each event: own entry `+1`. Returns the own count.
+    pub fn tick(&mut self) -> u32 {
+        match self.vector.0.get_mut(self.me) {
+            Some(entry) => {
+                entry.count += 1;
+                entry.count
+            }
+            None => 0,
+        }
+    }
+
+    /// On receipt: entry-wise maximum; the receive event's own [`Self::tick`] follows.
+    pub fn merge(&mut self, message: &Vector) {
+        for (position, (own, theirs)) in self.vector.0.iter_mut().zip(&message.0).enumerate() {
+            if position != self.me {
+                *own = (*own).max(*theirs);
+            }
+        }
+    }
+
+    /// The stamp of the last event.
+    #[must_use]
+    pub fn read(&self) -> &Vector {
+        &self.vector
+    }
+}
+
+/// `V(a)` against `V(b)`: before, same, after, or nothing if they are concurrent.
+#[must_use]
+pub fn compare(a: &Vector, b: &Vector) -> Option<Ordering> {
+    let none = VectorEntry::default();
+    let count = a.0.len().max(b.0.len());
+    let mut relation = Ordering::Equal;
+    for position in 0..count {
+        let entry = a.0.get(position).unwrap_or(&none).cmp(b.0.get(position).unwrap_or(&none));
+        relation = match (relation, entry) {
+            (known, Ordering::Equal) => known,
+            (Ordering::Equal, new) => new,
+            (known, new) if known == new => known,
+            (Ordering::Less | Ordering::Greater, Ordering::Less | Ordering::Greater) => return None,
+        };
+    }
+    Some(relation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(counts: &[u32]) -> Vector {
+        Vector(counts.iter().map(|count| VectorEntry { incarnation: u32::from(*count > 0), count: *count }).collect())
+    }
+
+    #[test]
+    fn the_textbook_example_is_concurrent() {
+        assert_eq!(compare(&vector(&[2, 4, 0]), &vector(&[2, 3, 3])), None);
+        assert_eq!(compare(&vector(&[2, 3, 0]), &vector(&[2, 3, 3])), Some(Ordering::Less));
+        assert_eq!(compare(&vector(&[2, 3, 3]), &vector(&[2, 3, 0])), Some(Ordering::Greater));
+        assert_eq!(compare(&vector(&[1, 1]), &vector(&[1, 1])), Some(Ordering::Equal));
+    }
+
+    #[test]
+    fn a_receive_follows_its_send_also_over_a_restart() {
+        let mut a = VectorClock::new(0, 2, 1);
+        let mut b = VectorClock::new(1, 2, 1);
+        a.tick();
+        let sent = a.read().clone();
+        b.tick();
+        b.merge(&sent);
+        b.tick();
+        assert_eq!(compare(&sent, b.read()), Some(Ordering::Less));
+        let mut reborn = VectorClock::new(0, 2, 2);
+        reborn.tick();
+        assert_eq!(compare(&sent, reborn.read()), Some(Ordering::Less), "a boot follows all earlier lives");
+        reborn.merge(b.read());
+        assert_eq!(reborn.read().0[0], VectorEntry { incarnation: 2, count: 1 }, "nobody else counts my events");
+    }
+}

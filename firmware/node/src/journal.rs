@@ -1,0 +1,66 @@
+//! The node's logical clocks, and the events they stamp.
+
+use compasso_algorithms::{
+    members::Members,
+    order::{lamport::LamportClock, vector::VectorClock},
+};
+use compasso_wire::{ClusterTime, Event, Header, Instant, Observation, Vector};
+use heapless::Deque;
+
+/// Events that may wait for the driver. One input causes fewer; the driver drains after each.
+pub const OBSERVATIONS_MAX: usize = 48;
+
+/// Logical clocks, and what has happened but was not yet fetched.
+pub struct Journal {
+    lamport: LamportClock,
+    vector: VectorClock,
+    waiting: Deque<Observation, OBSERVATIONS_MAX>,
+}
+
+impl Journal {
+    /// The journal of a new life.
+    #[must_use]
+    pub fn new(members: &Members, incarnation: u32) -> Journal {
+        Journal {
+            lamport: LamportClock::default(),
+            vector: VectorClock::new(members.my_position(), members.count(), incarnation),
+            waiting: Deque::new(),
+        }
+    }
+
+    /// Ticks the clocks for `event` and keeps it. If the driver does not fetch, the event is lost
+    /// and the gap in `seq` tells.
+    pub fn record(&mut self, now: Instant, cluster: Option<ClusterTime>, event: Event) {
+        let observation = Observation {
+            lamport: self.lamport.tick(),
+            seq: self.vector.tick(),
+            vector: self.vector.read().clone(),
+            hw: now,
+            cluster,
+            event,
+        };
+        let _lost_shows_as_gap = self.waiting.push_back(observation);
+    }
+
+    /// Takes over what a received message knows; its `Recv` event is recorded next.
+    pub fn merge(&mut self, header: &Header) {
+        self.lamport.merge(header.lamport);
+        self.vector.merge(&header.vector);
+    }
+
+    /// Makes the next event's Lamport stamp exactly `stamp`, if that is still ahead.
+    pub fn advance_to(&mut self, stamp: u64) {
+        self.lamport.merge(stamp.saturating_sub(1));
+    }
+
+    /// Lamport and vector time of the last event.
+    #[must_use]
+    pub fn stamps(&self) -> (u64, &Vector) {
+        (self.lamport.read(), self.vector.read())
+    }
+
+    /// The next event.
+    pub fn poll(&mut self) -> Option<Observation> {
+        self.waiting.pop_front()
+    }
+}

@@ -1,0 +1,379 @@
+//! Membership: who leads, over which view, and until when a grant may be relied on.
+//!
+//! The leader's heartbeats carry its term and its view; acknowledging one accepts both. Three
+//! rules make its authority safe, whatever the network does:
+//!
+//! 1. **Majority.** A view holds more than half of the configured nodes. The leader has authority
+//!    for one lease from when it *sent* the heartbeats that a majority has acknowledged.
+//! 2. **Leases.** A member relies on a grant for one lease from when it *sent* the renewal that
+//!    the grant answers. The leader grants only under authority, and remembers until when a lease
+//!    it granted may last, widened by the drift of both crystals.
+//! 3. **Waiting out.** A view that leaves somebody out comes into force only when no lease of
+//!    those left out can be valid any more: not one that this leader granted, and not one of an
+//!    earlier leader, whose authority ended at the latest one lease after a majority had promised
+//!    itself to this term, and whose grants one lease later.
+
+use compasso_algorithms::Members;
+use compasso_wire::{
+    Duration, Fence, Instant, NodeId, NodeSet, Term,
+    config::Timing,
+    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    message::{Heartbeat, HeartbeatAck},
+};
+use heapless::Vec;
+
+/// A set of nodes that a leader has put in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The leader's term.
+    pub term: Term,
+    /// Number within the term.
+    pub number: u32,
+    /// Who is in it.
+    pub members: NodeSet,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Follower {
+    /// Sending time of the latest heartbeat that it acknowledged, with a vote.
+    acknowledged: Option<Instant>,
+    /// Its latest request for a lease, to be repeated in the grant.
+    renewal: Option<Instant>,
+    /// Until when a lease that we granted may last.
+    granted_until: Instant,
+    /// The latest view it accepted.
+    view: u32,
+    has_time: bool,
+}
+
+struct Leadership {
+    term: Term,
+    number: u32,
+    proposed: NodeSet,
+    installed: bool,
+    followers: Vec<Follower, MEMBERS_MAX>,
+    heartbeat_at: Instant,
+    /// No lease of an earlier leader is valid after this; unknown until a majority has promised.
+    takeover_until: Option<Instant>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "there is one role a node, and no heap to put it on")]
+enum Role {
+    Alone,
+    Following { leader: NodeId },
+    Leading(Leadership),
+}
+
+/// One node's part in the membership.
+pub struct Membership {
+    promised: Term,
+    role: Role,
+    view: Option<View>,
+    lease_until: Option<Instant>,
+    /// The highest fence of each resource that is known to have been used.
+    fences: Vec<Fence, RESOURCES_MAX>,
+    lease: Duration,
+    drift_ppm: u32,
+    heartbeat: Duration,
+}
+
+/// What a heartbeat led to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// It is of a term that this node has left behind.
+    Stale,
+    /// Its sender leads; `installed` if a new view came into force.
+    Leads {
+        /// A new view came into force.
+        installed: bool,
+    },
+}
+
+impl Membership {
+    /// A node that promised itself to `promised` in an earlier life.
+    #[must_use]
+    pub fn new(promised: Term, resources: usize, timing: &Timing) -> Membership {
+        Membership {
+            promised,
+            role: Role::Alone,
+            view: None,
+            lease_until: None,
+            fences: (0..resources.min(RESOURCES_MAX)).map(|_| Fence::default()).collect(),
+            lease: timing.lease,
+            drift_ppm: timing.drift_ppm,
+            heartbeat: timing.heartbeat,
+        }
+    }
+
+    /// The highest term that this node has promised itself to.
+    #[must_use]
+    pub fn promised(&self) -> Term {
+        self.promised
+    }
+
+    /// The view in force here.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        self.view
+    }
+
+    /// The leader this node follows.
+    #[must_use]
+    pub fn following(&self) -> Option<NodeId> {
+        match self.role {
+            Role::Following { leader } => Some(leader),
+            Role::Alone | Role::Leading(_) => None,
+        }
+    }
+
+    /// Whether this node leads.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        matches!(self.role, Role::Leading(_))
+    }
+
+    /// The highest fence known of a resource.
+    #[must_use]
+    pub fn fence(&self, resource: usize) -> Fence {
+        self.fences.get(resource).copied().unwrap_or_default()
+    }
+
+    /// A fence was used.
+    pub fn note_fence(&mut self, resource: usize, fence: Fence) {
+        if let Some(known) = self.fences.get_mut(resource) {
+            *known = (*known).max(fence);
+        }
+    }
+
+    /// This node was elected.
+    pub fn lead(&mut self, term: Term, members: &Members, now: Instant) {
+        self.promised = self.promised.max(term);
+        self.role = Role::Leading(Leadership {
+            term,
+            number: 0,
+            proposed: NodeSet::EMPTY,
+            installed: false,
+            followers: (0..members.count()).map(|_| Follower::default()).collect(),
+            heartbeat_at: now,
+            takeover_until: None,
+        });
+    }
+
+    /// Somebody else was elected.
+    pub fn follow(&mut self, leader: NodeId, term: Term) {
+        if term >= self.promised {
+            self.promised = term;
+            self.role = Role::Following { leader };
+        }
+    }
+
+    /// Nobody is elected. Leases last as long as they last.
+    pub fn disband(&mut self) {
+        self.role = Role::Alone;
+    }
+
+    /// Takes a heartbeat.
+    pub fn handle_heartbeat(&mut self, from: NodeId, heartbeat: &Heartbeat, members: &Members) -> Heard {
+        if heartbeat.term < self.promised || heartbeat.term.claimant() != from {
+            return Heard::Stale;
+        }
+        self.follow(from, heartbeat.term);
+        let member = heartbeat.members.contains(members.my_position());
+        if let (true, Some(renewed)) = (member, heartbeat.lease) {
+            let until = renewed + self.lease;
+            self.lease_until = Some(self.lease_until.map_or(until, |known| known.max(until)));
+        }
+        let view = View { term: heartbeat.term, number: heartbeat.view, members: heartbeat.members };
+        let newer = self.view.is_none_or(|known| (known.term, known.number) < (view.term, view.number));
+        let installed = heartbeat.installed && newer;
+        if installed {
+            self.view = Some(view);
+            for (resource, fence) in heartbeat.fences.iter().enumerate() {
+                self.note_fence(resource, *fence);
+            }
+        }
+        Heard::Leads { installed }
+    }
+
+    /// The answer to a heartbeat, also to a stale one: it says which term is the present one.
+    #[must_use]
+    pub fn acknowledge(&self, heartbeat: &Heartbeat, votes: bool, has_time: bool, now: Instant) -> HeartbeatAck {
+        HeartbeatAck {
+            term: self.promised,
+            view: heartbeat.view,
+            echo: heartbeat.sent,
+            renewal: now,
+            votes: votes && heartbeat.term == self.promised,
+            has_time,
+            fences: self.fences.clone(),
+        }
+    }
+
+    /// Takes an acknowledgement. False if it shows that this leader's term is over.
+    #[must_use]
+    pub fn handle_ack(&mut self, position: usize, ack: &HeartbeatAck) -> bool {
+        let Role::Leading(leading) = &mut self.role else { return true };
+        if ack.term > leading.term {
+            return false;
+        }
+        if let (true, Some(follower)) = (ack.term == leading.term, leading.followers.get_mut(position)) {
+            follower.has_time = ack.has_time;
+            if ack.votes {
+                follower.acknowledged = follower.acknowledged.max(Some(ack.echo));
+                follower.renewal = follower.renewal.max(Some(ack.renewal));
+                follower.view = follower.view.max(ack.view);
+            }
+            for (resource, fence) in ack.fences.iter().enumerate() {
+                self.note_fence(resource, *fence);
+            }
+        }
+        true
+    }
+
+    /// The peer began a new life: what the old one acknowledged is void.
+    pub fn peer_reborn(&mut self, position: usize) {
+        if let Role::Leading(leading) = &mut self.role
+            && let Some(follower) = leading.followers.get_mut(position)
+        {
+            *follower = Follower { granted_until: follower.granted_until, ..Follower::default() };
+        }
+    }
+
+    /// Some follower that has cluster time.
+    #[must_use]
+    pub fn follower_with_time(&self) -> Option<usize> {
+        match &self.role {
+            Role::Leading(leading) => leading.followers.iter().position(|follower| follower.has_time),
+            Role::Alone | Role::Following { .. } => None,
+        }
+    }
+
+    /// As leader: proposes the view of those who live, and puts it in force when it may be.
+    /// True if a view came into force.
+    pub fn reconsider(&mut self, members: &Members, is_trusted: impl Fn(usize) -> bool, now: Instant) -> bool {
+        let me = members.my_position();
+        let Role::Leading(leading) = &mut self.role else { return false };
+        let mut living = NodeSet::EMPTY;
+        for (position, follower) in leading.followers.iter().enumerate() {
+            if position == me || (follower.acknowledged.is_some() && is_trusted(position)) {
+                living.insert(position);
+            }
+        }
+        if living.len() < members.majority() {
+            return false;
+        }
+        let lease = self.lease.widened(self.drift_ppm);
+        let takeover_until = *leading.takeover_until.get_or_insert(now + lease.times(2));
+        if living != leading.proposed {
+            leading.proposed = living;
+            leading.number += 1;
+            leading.installed = false;
+            leading.heartbeat_at = now;
+        }
+        let waited_out = |position: usize, follower: &Follower| {
+            leading.proposed.contains(position) || (now >= follower.granted_until && now >= takeover_until)
+        };
+        let accepted = |position: usize, follower: &Follower| {
+            position == me || !leading.proposed.contains(position) || follower.view >= leading.number
+        };
+        let ready = leading
+            .followers
+            .iter()
+            .enumerate()
+            .all(|(position, follower)| waited_out(position, follower) && accepted(position, follower));
+        if leading.installed || !ready {
+            return false;
+        }
+        leading.installed = true;
+        leading.heartbeat_at = now;
+        self.view = Some(View { term: leading.term, number: leading.number, members: leading.proposed });
+        true
+    }
+
+    /// Until when this leader's authority lasts, by the heartbeats that a majority acknowledged.
+    #[must_use]
+    pub fn authority_until(&self, members: &Members, now: Instant) -> Option<Instant> {
+        let Role::Leading(leading) = &self.role else { return None };
+        if self.view.is_none_or(|view| view.term != leading.term) {
+            return None; // No view of this term is in force yet.
+        }
+        let mut sent: Vec<Instant, MEMBERS_MAX> = leading
+            .followers
+            .iter()
+            .enumerate()
+            .filter_map(|(position, follower)| if position == members.my_position() { Some(now) } else { follower.acknowledged })
+            .collect();
+        sent.sort_unstable_by(|a, b| b.cmp(a));
+        sent.get(members.majority() - 1).map(|sent| *sent + self.lease).filter(|until| now < *until)
+    }
+
+    /// Until when this node may rely on being a member, if it still may.
+    #[must_use]
+    pub fn lease_until(&self, members: &Members, now: Instant) -> Option<Instant> {
+        let until = match self.role {
+            Role::Leading(_) => self.authority_until(members, now).max(self.lease_until),
+            Role::Alone | Role::Following { .. } => self.lease_until,
+        };
+        until.filter(|until| now < *until)
+    }
+
+    /// Whether heartbeats are due.
+    #[must_use]
+    pub fn heartbeat_due(&self, now: Instant) -> bool {
+        matches!(&self.role, Role::Leading(leading) if now >= leading.heartbeat_at)
+    }
+
+    /// Heartbeats have been made: the next ones follow after a period.
+    pub fn heartbeats_made(&mut self, now: Instant) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.heartbeat_at = now + self.heartbeat;
+        }
+    }
+
+    /// The heartbeat for one follower, with its lease if it may have one.
+    pub fn heartbeat_for(&mut self, position: usize, members: &Members, has_time: bool, now: Instant) -> Option<Heartbeat> {
+        let authority = self.authority_until(members, now).is_some();
+        let in_force = self.view.is_some_and(|view| view.members.contains(position));
+        let granted_until = now + self.lease.widened(self.drift_ppm);
+        let Role::Leading(leading) = &mut self.role else { return None };
+        // Who is about to leave gets no more; who stays is not punished for the change.
+        let in_force = in_force && leading.proposed.contains(position);
+        let follower = leading.followers.get_mut(position)?;
+        let lease = follower.renewal.filter(|_| authority && in_force);
+        if lease.is_some() {
+            follower.granted_until = granted_until;
+        }
+        Some(Heartbeat {
+            term: leading.term,
+            view: leading.number,
+            members: leading.proposed,
+            installed: leading.installed,
+            sent: now,
+            lease,
+            has_time,
+            fences: self.fences.clone(),
+        })
+    }
+
+    /// When to look again, and why.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Instant) -> Option<(Instant, &'static str)> {
+        let Role::Leading(leading) = &self.role else { return None };
+        let heartbeat = (leading.heartbeat_at, "heartbeat");
+        if leading.installed {
+            return Some(heartbeat);
+        }
+        // The next moment at which one more lease has been waited out.
+        let wait = leading
+            .followers
+            .iter()
+            .map(|follower| follower.granted_until)
+            .chain(leading.takeover_until)
+            .filter(|until| *until > now)
+            .min();
+        match wait {
+            Some(until) if until < heartbeat.0 => Some((until, "lease waited out")),
+            Some(_) | None => Some(heartbeat),
+        }
+    }
+}

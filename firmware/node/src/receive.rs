@@ -1,0 +1,219 @@
+//! Inputs from the network: checked layer by layer, then handed to whom they concern.
+
+use crate::{
+    membership::Heard,
+    node::{Effect, Node},
+    session::Proven,
+    transmit::Outgoing,
+};
+use compasso_algorithms::{Algorithm, election::bully, time::cristian::TimeMessage};
+use compasso_wire::{
+    Body, Duration, Event, Header, Instant, NodeId, Payload, Refusal,
+    config::ElectionChoice,
+    message::{Challenge, ElectionMessage, Heartbeat, HeartbeatAck},
+    open, peek_sender,
+};
+
+impl Node {
+    pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) {
+        let (members, me) = (&self.members, self.config.me);
+        let is_known = |id| id == NodeId::HOST || (id != me && members.position(id).is_some());
+        match open(&self.config.key, self.config.cluster, is_known, datagram) {
+            Ok(opened) => {
+                let from = opened.header.sender;
+                if let Err(reason) = self.take(now, &opened.header, opened.body) {
+                    self.refuse(now, Some(from), reason);
+                }
+            }
+            Err(reason) => self.refuse(now, peek_sender(datagram), reason),
+        }
+    }
+
+    fn refuse(&mut self, now: Instant, from: Option<NodeId>, reason: Refusal) {
+        if from != Some(NodeId::HOST) || reason != Refusal::Unproven {
+            self.record(now, Event::Drop { from, reason });
+        }
+    }
+
+    /// Passes an authentic datagram through session and delivery.
+    fn take(&mut self, now: Instant, header: &Header, body: Body<'_>) -> Result<(), Refusal> {
+        let slot = self.members.position(header.sender).unwrap_or(self.members.count());
+        match body {
+            Body::Proof(challenge) => return self.handle_proof(now, slot, header, challenge),
+            Body::Challenge(challenge) => {
+                // Answered whoever asks: the answer is worth nothing to anybody else.
+                self.push(now, header.sender, Outgoing::Body(Body::Proof(challenge)));
+            }
+            Body::Heartbeat(_) | Body::HeartbeatAck(_) | Body::TimeRequest { .. } | Body::TimeReply { .. }
+            | Body::Plain(_) | Body::Ordered { .. } | Body::Ack { .. } | Body::Census { .. }
+            | Body::CensusReply { .. } | Body::Seal { .. } | Body::SealReply { .. } | Body::Access { .. }
+            | Body::AccessReply { .. } | Body::Telemetry(_) | Body::TelemetryAck { .. } | Body::Command { .. }
+            | Body::CommandAck { .. } => {}
+        }
+        let admitted = self.sessions.admit(slot, header);
+        if admitted == Err(Refusal::Unproven) {
+            self.challenge(now, slot);
+        }
+        admitted?;
+        if header.sender == NodeId::HOST {
+            return self.handle_host(now, body);
+        }
+        if let Some(change) = self.detector.heard(slot, &self.members, now) {
+            self.changed(now, change);
+        }
+        if let Body::Ordered { life, index, floor, .. } = body {
+            self.take_ordered(now, slot, header, life, index, floor)?;
+        }
+        if body.is_host_traffic() || (self.hardened() && matches!(body, Body::Plain(_))) {
+            return Err(Refusal::Unexpected);
+        }
+        self.received(now, header, &body);
+        self.dispatch(now, slot, header, body)
+    }
+
+    fn received(&mut self, now: Instant, header: &Header, body: &Body<'_>) {
+        self.journal.merge(header);
+        let (from, incarnation) = (header.sender, header.incarnation);
+        self.record(now, Event::Recv { from, incarnation, kind: body.kind(), id: header.sequence });
+    }
+
+    fn handle_proof(&mut self, now: Instant, slot: usize, header: &Header, challenge: Challenge) -> Result<(), Refusal> {
+        let proven = self.sessions.prove(slot, header, challenge)?;
+        if header.sender == NodeId::HOST {
+            return Ok(());
+        }
+        self.received(now, header, &Body::Proof(challenge));
+        if proven != Proven::Same {
+            self.delivery.peer_lives(slot, header.incarnation);
+        }
+        if proven == Proven::Reborn {
+            self.membership.peer_reborn(slot);
+        }
+        let change = match proven {
+            Proven::Reborn => self.detector.reborn(slot, &self.members, now),
+            Proven::First | Proven::Same => self.detector.heard(slot, &self.members, now),
+        };
+        if let Some(change) = change {
+            self.changed(now, change);
+        }
+        Ok(())
+    }
+
+    fn take_ordered(&mut self, now: Instant, slot: usize, header: &Header, life: u32, index: u32, floor: u32) -> Result<(), Refusal> {
+        if !self.hardened() {
+            return Err(Refusal::Unexpected);
+        }
+        if life != 0 && life != self.config.incarnation {
+            return Err(Refusal::Misaddressed);
+        }
+        let taken = self.delivery.take(slot, index, floor);
+        let ack = Body::Ack { life: header.incarnation, next: self.delivery.next_in(slot) };
+        self.push(now, header.sender, Outgoing::Body(ack));
+        taken
+    }
+
+    fn handle_host(&mut self, now: Instant, body: Body<'_>) -> Result<(), Refusal> {
+        match body {
+            Body::Challenge(_) => Ok(()),
+            Body::TelemetryAck { next } => {
+                // A full queue only delays: the collector acknowledges again with the next batch.
+                let _later = self.effects.push_back(Effect::TelemetryAcknowledged { next });
+                Ok(())
+            }
+            Body::Command { index, command } => {
+                self.carry_out(now, index, command);
+                Ok(())
+            }
+            Body::Proof(_) | Body::Heartbeat(_) | Body::HeartbeatAck(_) | Body::TimeRequest { .. }
+            | Body::TimeReply { .. } | Body::Plain(_) | Body::Ordered { .. } | Body::Ack { .. } | Body::Census { .. }
+            | Body::CensusReply { .. } | Body::Seal { .. } | Body::SealReply { .. } | Body::Access { .. }
+            | Body::AccessReply { .. } | Body::Telemetry(_) | Body::CommandAck { .. } => Err(Refusal::Unexpected),
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant, slot: usize, header: &Header, body: Body<'_>) -> Result<(), Refusal> {
+        let from = header.sender;
+        match body {
+            Body::Challenge(_) | Body::Proof(_) => {}
+            Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
+            Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
+            Body::TimeRequest { sent } => self.push(now, from, Outgoing::TimeReply { echo: sent, received: now }),
+            Body::TimeReply { echo, cluster, handling_us } => {
+                let reply = TimeMessage::Reply { echo, cluster, handling: Duration(u64::from(handling_us)) };
+                self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
+            }
+            Body::Ack { life, next } => {
+                if life == self.config.incarnation
+                    && let Some(took) = self.delivery.handle_ack(slot, next, now)
+                {
+                    self.detector.round_trip(took);
+                }
+            }
+            Body::Plain(payload) | Body::Ordered { payload, .. } => self.handle_payload(now, from, payload),
+            Body::Census { term, round, resource } => self.handle_census(now, from, term, round, resource),
+            Body::CensusReply { term, round, resource, sighting } => {
+                self.handle_sighting(now, slot, term, round, resource, sighting);
+            }
+            Body::Seal { term, resource, epoch } => self.handle_seal(now, from, term, resource, epoch),
+            Body::SealReply { term, resource, epoch, promised } => {
+                self.handle_promise(now, slot, term, resource, epoch, promised);
+            }
+            Body::Access { resource, fence } => self.handle_access(now, from, resource, fence),
+            Body::AccessReply { resource, fence, accepted } => self.handle_verdict(now, resource, fence, accepted),
+            Body::Telemetry(_) | Body::TelemetryAck { .. } | Body::Command { .. } | Body::CommandAck { .. } => {
+                return Err(Refusal::Unexpected);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_payload(&mut self, now: Instant, from: NodeId, payload: Payload) {
+        match payload {
+            // A returned node that may not yet speak for itself is not there, as far as others can tell.
+            Payload::Election(ElectionMessage::Election { .. }) if !self.speaks(now) => {}
+            Payload::Election(message) => {
+                self.with_bully(now, |bully, cx| bully.handle_message(from, message, cx));
+            }
+            Payload::Mutex(resource, message) => self.handle_mutex(now, from, resource, message),
+        }
+    }
+
+    fn handle_heartbeat(&mut self, now: Instant, from: NodeId, heartbeat: &Heartbeat) {
+        let bullies = self.config.election == ElectionChoice::Bully;
+        let current = heartbeat.term >= self.membership.promised();
+        if bullies && current && from < self.config.me && self.speaks(now) {
+            // A lower node leads although we live.
+            return self.elect(now, bully::Command::Observe { leader: from, term: heartbeat.term });
+        }
+        match self.membership.handle_heartbeat(from, heartbeat, &self.members) {
+            Heard::Stale => {}
+            Heard::Leads { installed } => {
+                self.elect_at = None;
+                if from > self.config.me {
+                    self.elect(now, bully::Command::Observe { leader: from, term: heartbeat.term });
+                }
+                self.name(now, from, heartbeat.term);
+                if installed {
+                    self.view_installed(now);
+                }
+                self.lease_renewed(now);
+            }
+        }
+        let (votes, has_time) = (now >= self.votes_from, self.clock.read(now).is_some());
+        let ack = self.membership.acknowledge(heartbeat, votes, has_time, now);
+        self.push(now, from, Outgoing::Body(Body::HeartbeatAck(ack)));
+    }
+
+    fn handle_heartbeat_ack(&mut self, now: Instant, slot: usize, ack: &HeartbeatAck) {
+        if ack.echo <= now {
+            self.detector.round_trip(now.since(ack.echo));
+        }
+        if !self.membership.handle_ack(slot, ack) {
+            // Our term is over: whoever is highest must claim a higher one.
+            self.membership.disband();
+            self.elect(now, bully::Command::Note { term: ack.term });
+            self.elect(now, bully::Command::Start { dead: None });
+        }
+        self.lease_renewed(now);
+    }
+}

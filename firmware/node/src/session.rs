@@ -1,0 +1,159 @@
+//! Who is really there: a sender's life is believed only after it has answered a challenge.
+//!
+//! The tag proves that a datagram was once made with the cluster's key, not that it is fresh. A
+//! receiver that has just booted has no window to tell repeats by, and whoever recorded the
+//! network could play an old life to it. So a life that is new here is refused until its sender
+//! has repeated a number that was never used before. From then on a window tells repeats.
+
+use compasso_wire::{Duration, Header, Instant, Refusal, limits::MEMBERS_MAX, message::Challenge, replay::ReplayWindow};
+use heapless::Vec;
+
+/// One peer, as far as it has proven itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Peer {
+    /// Nothing is believed.
+    Stranger,
+    /// This life is the present one.
+    Proven { incarnation: u32, window: ReplayWindow },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    peer: Peer,
+    /// The challenge that is open, and when another may be sent.
+    open: Option<(Challenge, Instant)>,
+}
+
+/// What a proof changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proven {
+    /// The first life of this peer that we know.
+    First,
+    /// It has begun a new life since we last heard of it.
+    Reborn,
+    /// Nothing: the life was already proven.
+    Same,
+}
+
+/// The sessions with every member and, last, with the host.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    slots: Vec<Slot, { MEMBERS_MAX + 1 }>,
+    incarnation: u32,
+    challenges: u32,
+    /// From one challenge to the same peer to the next.
+    every: Duration,
+}
+
+impl Sessions {
+    /// Sessions with `count` peers, none of them proven, for a challenger in its life `incarnation`.
+    #[must_use]
+    pub fn new(count: usize, incarnation: u32, every: Duration) -> Sessions {
+        let slot = Slot { peer: Peer::Stranger, open: None };
+        Sessions { slots: (0..count.min(MEMBERS_MAX + 1)).map(|_| slot).collect(), incarnation, challenges: 0, every }
+    }
+
+    /// The life of the peer in `slot` that has proven itself.
+    #[must_use]
+    pub fn incarnation(&self, slot: usize) -> Option<u32> {
+        match self.slots.get(slot)?.peer {
+            Peer::Stranger => None,
+            Peer::Proven { incarnation, .. } => Some(incarnation),
+        }
+    }
+
+    /// Whether a datagram of this life and number may be taken.
+    ///
+    /// # Errors
+    /// The reason why not. After [`Refusal::Unproven`] the sender should be challenged.
+    pub fn admit(&mut self, slot: usize, header: &Header) -> Result<(), Refusal> {
+        let slot = self.slots.get_mut(slot).ok_or(Refusal::NotAMember(header.sender))?;
+        match &mut slot.peer {
+            Peer::Proven { incarnation, window } if *incarnation == header.incarnation => {
+                if window.take(header.sequence) { Ok(()) } else { Err(Refusal::Replayed) }
+            }
+            Peer::Proven { incarnation, .. } if *incarnation > header.incarnation => Err(Refusal::PastLife),
+            Peer::Proven { .. } | Peer::Stranger => Err(Refusal::Unproven),
+        }
+    }
+
+    /// A challenge for the peer, unless one was sent a moment ago.
+    pub fn challenge(&mut self, slot: usize, now: Instant) -> Option<Challenge> {
+        let slot = self.slots.get_mut(slot)?;
+        if slot.open.is_some_and(|(_, again_at)| now < again_at) {
+            return None;
+        }
+        self.challenges += 1;
+        let challenge = Challenge { incarnation: self.incarnation, count: self.challenges };
+        slot.open = Some((challenge, now + self.every));
+        Some(challenge)
+    }
+
+    /// The peer's answer to a challenge. Its own number starts the window: nothing older is fresh.
+    ///
+    /// # Errors
+    /// [`Refusal::Replayed`] if that challenge is not open, [`Refusal::PastLife`] if a later life
+    /// has proven itself already.
+    pub fn prove(&mut self, slot: usize, header: &Header, challenge: Challenge) -> Result<Proven, Refusal> {
+        let slot = self.slots.get_mut(slot).ok_or(Refusal::NotAMember(header.sender))?;
+        if slot.open.is_none_or(|(open, _)| open != challenge) {
+            return Err(Refusal::Replayed);
+        }
+        let proven = match slot.peer {
+            Peer::Stranger => Proven::First,
+            Peer::Proven { incarnation, .. } if incarnation > header.incarnation => return Err(Refusal::PastLife),
+            Peer::Proven { incarnation, .. } if incarnation == header.incarnation => Proven::Same,
+            Peer::Proven { .. } => Proven::Reborn,
+        };
+        slot.open = None;
+        if proven != Proven::Same {
+            let window = ReplayWindow::starting_after(header.sequence);
+            slot.peer = Peer::Proven { incarnation: header.incarnation, window };
+        }
+        Ok(proven)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compasso_wire::{NodeId, Vector};
+
+    fn header(incarnation: u32, sequence: u32) -> Header {
+        Header { cluster: 1, sender: NodeId(0), incarnation, sequence, lamport: 0, vector: Vector::default() }
+    }
+
+    fn sessions() -> Sessions {
+        Sessions::new(2, 7, Duration(1000))
+    }
+
+    #[test]
+    fn a_life_is_believed_only_after_it_has_answered_a_fresh_challenge() {
+        let mut sessions = sessions();
+        assert_eq!(sessions.admit(0, &header(1, 5)), Err(Refusal::Unproven));
+        let challenge = sessions.challenge(0, Instant(0)).unwrap();
+        assert_eq!(sessions.challenge(0, Instant(999)), None, "one at a time");
+        let stale = Challenge { count: challenge.count + 1, ..challenge };
+        assert_eq!(sessions.prove(0, &header(1, 6), stale), Err(Refusal::Replayed));
+        assert_eq!(sessions.prove(0, &header(1, 6), challenge), Ok(Proven::First));
+        assert_eq!(sessions.admit(0, &header(1, 5)), Err(Refusal::Replayed), "from before the proof");
+        assert_eq!(sessions.admit(0, &header(1, 7)), Ok(()));
+        assert_eq!(sessions.admit(0, &header(1, 7)), Err(Refusal::Replayed));
+        assert_eq!(sessions.prove(0, &header(1, 9), challenge), Err(Refusal::Replayed), "a proof counts once");
+    }
+
+    #[test]
+    fn a_new_life_ends_the_old_one_for_good() {
+        let mut sessions = sessions();
+        let first = sessions.challenge(0, Instant(0)).unwrap();
+        sessions.prove(0, &header(1, 1), first).unwrap();
+        assert_eq!(sessions.admit(0, &header(2, 1)), Err(Refusal::Unproven));
+        let second = sessions.challenge(0, Instant(5000)).unwrap();
+        assert_eq!(sessions.prove(0, &header(2, 2), second), Ok(Proven::Reborn));
+        assert_eq!(sessions.admit(0, &header(1, 100)), Err(Refusal::PastLife));
+        let third = sessions.challenge(0, Instant(9000)).unwrap();
+        assert_eq!(sessions.prove(0, &header(1, 101), third), Err(Refusal::PastLife));
+        assert_eq!(sessions.incarnation(0), Some(2));
+        assert_eq!(sessions.incarnation(1), None);
+    }
+}

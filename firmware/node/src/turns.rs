@@ -1,0 +1,97 @@
+//! Turns: one resource's algorithm, its guardian, and the application's wish to enter.
+//!
+//! An entry is a lease with a fence. The algorithm says whose turn it is; a node enters only while
+//! its membership lease is valid, shows its fence to the resource's keeper, and leaves when the
+//! keeper has answered. If its lease ends inside, it is inside no more: it asks the keeper once
+//! more, and a refusal is reported as `fenced`.
+
+use compasso_algorithms::mutex::{Guardian, TokenRing};
+use compasso_wire::{Duration, Fence, Instant, config::Timing};
+use heapless::Deque;
+
+/// Requests that may wait behind the present one.
+pub const WAITING_MAX: usize = 8;
+
+/// Where the application stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Client {
+    /// Outside, and content.
+    Outside,
+    /// Wants to enter and then to stay so long.
+    Wanting {
+        /// Time inside.
+        hold: Duration,
+    },
+    /// It is its turn, but it has no valid lease yet.
+    Admitted {
+        /// Time inside.
+        hold: Duration,
+        /// The entry's fence.
+        fence: Fence,
+    },
+    /// Inside.
+    Inside {
+        /// The entry's fence.
+        fence: Fence,
+        /// When the work is done.
+        leave_at: Instant,
+        /// When the keeper is asked again; nothing once it has answered.
+        ask_at: Option<Instant>,
+        /// The lease as it was last reported.
+        lease_until: Option<Instant>,
+    },
+    /// The lease ended inside; the keeper decides what the work was worth.
+    Overdue {
+        /// The entry's fence.
+        fence: Fence,
+        /// When the keeper is asked again.
+        ask_at: Instant,
+    },
+}
+
+/// One resource, as one node sees it.
+pub struct Turn {
+    /// Whose turn it is.
+    pub ring: TokenRing,
+    /// The token's guardian.
+    pub guardian: Guardian,
+    /// The application.
+    pub client: Client,
+    /// Requests that wait behind the present one: hold times.
+    pub waiting: Deque<Duration, WAITING_MAX>,
+    /// Lose the token when it is next here.
+    pub drop_token: bool,
+}
+
+impl Turn {
+    /// A resource that nobody here wants, with the epoch that an earlier life promised.
+    #[must_use]
+    pub fn new(sealed: u32, timing: &Timing) -> Turn {
+        Turn {
+            ring: TokenRing::new(timing.token_rest),
+            guardian: Guardian::new(sealed, timing.lease),
+            client: Client::Outside,
+            waiting: Deque::new(),
+            drop_token: false,
+        }
+    }
+
+    /// When the client acts next, and why.
+    #[must_use]
+    pub fn client_timeout(&self) -> Option<(Instant, &'static str)> {
+        match self.client {
+            Client::Outside | Client::Wanting { .. } | Client::Admitted { .. } => None,
+            Client::Inside { leave_at, ask_at, lease_until, .. } => {
+                let work = match ask_at {
+                    Some(ask_at) => (ask_at, "ask the keeper"),
+                    None => (leave_at, "leave"),
+                };
+                match lease_until {
+                    Some(until) if until < work.0 => Some((until, "lease ends")),
+                    Some(_) | None => Some(work),
+                }
+            }
+            Client::Overdue { ask_at, .. } => Some((ask_at, "ask the keeper")),
+        }
+    }
+}
