@@ -57,6 +57,8 @@ const EFFECTS_MAX: usize = 4;
 const SETTLE_MAX: usize = 16;
 /// How many heartbeat periods the strangers are challenged after boot.
 const INTRODUCTIONS: u64 = 20;
+/// How many heartbeat periods pass before the first election: time to get to know each other.
+const FIRST_ELECTION: u64 = 3;
 
 /// One node: handed inputs and the time, asked for outputs.
 pub struct Node {
@@ -91,6 +93,9 @@ pub struct Node {
     pub(crate) introduced_by: Instant,
     pub(crate) commands_next: u32,
     pub(crate) overflows: u32,
+    /// The time of the last input.
+    pub(crate) handled_at: Instant,
+    /// An input later than this means that the node itself was asleep.
     pub(crate) slept_after: Instant,
 }
 
@@ -116,12 +121,14 @@ impl Node {
             (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) if returned => {
                 Some(votes_from + timing.suspect_after.times(2))
             }
-            (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) => Some(now + timing.heartbeat),
+            (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) => {
+                Some(now + timing.heartbeat.times(FIRST_ELECTION))
+            }
             (ElectionChoice::Bully, DetectorChoice::Scripted) | (ElectionChoice::None, _) => None,
         };
         let mut node = Node {
             sequence: 0,
-            sessions: Sessions::new(members.count() + 1, config.incarnation, timing.trans),
+            sessions: Sessions::new(members.count() + 1, config.incarnation, timing.process),
             delivery: Delivery::new(members.count()),
             journal: Journal::new(&members, config.incarnation),
             detector: EventuallyPerfect::new(members.count(), timing.suspect_after, now),
@@ -146,6 +153,7 @@ impl Node {
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
             overflows: 0,
+            handled_at: now,
             slept_after: now + timing.heartbeat.times(4),
             members,
             config: config.clone(),
@@ -167,6 +175,7 @@ impl Node {
         if now > self.slept_after {
             self.detector.slept(now); // We were away: others' silence says nothing.
         }
+        self.handled_at = now;
         self.handle_timeout(now);
         match input {
             Input::Datagram(datagram) => self.handle_datagram(now, datagram),
@@ -202,17 +211,15 @@ impl Node {
                 turn.client_timeout(),
             ]
         });
-        let waits_for_vote = (!self.admitted && self.votes_from > self.slept_floor()).then_some((self.votes_from, "may vote"));
         [
             self.bully.poll_timeout().map(|at| (at, "election")),
             self.cristian.poll_timeout().map(|at| (at, "clock exchange")),
             self.detector.poll_timeout().map(|at| (at, "failure detector")),
             self.delivery.poll_timeout().map(|at| (at, "repeat")),
-            self.membership.poll_timeout(self.slept_floor()),
+            self.membership.poll_timeout(self.handled_at),
             self.elect_at.map(|at| (at, "nobody leads")),
             self.introduce_at.map(|at| (at, "introduction")),
             self.requests.poll_timeout().map(|at| (at, "workload")),
-            waits_for_vote,
         ]
         .into_iter()
         .chain(turns)
@@ -230,11 +237,6 @@ impl Node {
     #[must_use]
     pub fn leader(&self) -> Option<(NodeId, Term)> {
         self.named
-    }
-
-    /// The last time this node was awake, as a lower bound of "now".
-    fn slept_floor(&self) -> Instant {
-        self.slept_after - self.config.timing.heartbeat.times(4)
     }
 
     pub(crate) fn record(&mut self, now: Instant, event: Event) {
@@ -308,7 +310,7 @@ impl Node {
                 self.challenge(now, position);
             }
         }
-        let again_at = now + self.config.timing.heartbeat;
+        let again_at = now + self.config.timing.trans;
         self.introduce_at = (again_at < self.introduced_by).then_some(again_at);
     }
 

@@ -1,0 +1,283 @@
+//! The event queue, the network, and the scenario's steps.
+
+use crate::board::{Caused, Life};
+use compasso_checker::{Event, Fault, NetworkStats, TraceEvent, scenario_event};
+use compasso_node::Input;
+use compasso_scenario::{
+    Action, Scenario,
+    faults::{Dice, Fate, Faults, Sides, sides},
+    mix,
+};
+use compasso_wire::{Duration, Instant, Key, ResourceId, config::Stored, message::Command};
+use std::collections::BTreeMap;
+
+/// Boards are switched on within this time of each other.
+const BOOT_SPREAD_NS: u64 = 50_000_000;
+
+/// A node that wakes more often than this without time passing would spin on a board.
+const WAKES_AT_ONCE_MAX: u32 = 1000;
+
+/// What a simulated run leaves behind.
+pub struct Run {
+    /// Every event, in the order in which they happened.
+    pub trace: Vec<TraceEvent>,
+    /// What the network did.
+    pub network: NetworkStats,
+}
+
+/// What is due at some time.
+enum Due {
+    Boot { position: usize },
+    Datagram { to: usize, bytes: Vec<u8> },
+    Wake { position: usize, generation: u64 },
+    Step(usize),
+    StopWorkload,
+}
+
+#[derive(Default)]
+struct Board {
+    life: Option<Life>,
+    incarnation: u32,
+    stored: Stored,
+    paused: bool,
+    /// What arrived while it was paused.
+    waiting: Vec<Vec<u8>>,
+    /// Counts wake-ups that were asked for; only the latest counts.
+    generation: u64,
+    /// How often it was woken at the same instant.
+    wakes_at_once: u32,
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    key: Key,
+    now_ns: u64,
+    due: BTreeMap<(u64, u64), Due>,
+    order: u64,
+    boards: Vec<Board>,
+    dice: Dice,
+    faults: Faults,
+    sides: Sides,
+    trace: Vec<TraceEvent>,
+    stage_seq: u64,
+    network: NetworkStats,
+}
+
+/// Performs a scenario in simulated time.
+#[must_use]
+pub fn perform(scenario: &Scenario) -> Run {
+    let mut world = World::new(scenario);
+    world.tell(scenario_event(scenario, "sim"));
+    let mut dice = fastrand::Rng::with_seed(mix(&[scenario.seed, 11]));
+    for position in 0..scenario.ids.len() {
+        world.schedule(dice.u64(0..BOOT_SPREAD_NS), Due::Boot { position });
+    }
+    for (step, at) in scenario.steps.iter().map(|step| step.at).enumerate() {
+        world.schedule(nanos(at), Due::Step(step));
+    }
+    world.schedule(nanos(scenario.stop_requests_at()), Due::StopWorkload);
+    let end = nanos(scenario.duration);
+    while let Some((at, due)) = world.next(end) {
+        world.now_ns = at;
+        world.happen(due);
+    }
+    world.now_ns = end;
+    world.tell(Event::End);
+    Run { trace: world.trace, network: world.network }
+}
+
+fn nanos(span: Duration) -> u64 {
+    span.0 * 1000
+}
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario) -> World<'a> {
+        // A simulated key protects nothing, but the same bytes must come out of the same seed.
+        let halves = [mix(&[scenario.seed, 12]), mix(&[scenario.seed, 13])];
+        let mut key = [0; 16];
+        for (to, from) in key.iter_mut().zip(halves.iter().flat_map(|half| half.to_le_bytes())) {
+            *to = from;
+        }
+        World {
+            scenario,
+            key: Key(key),
+            now_ns: 0,
+            due: BTreeMap::new(),
+            order: 0,
+            boards: scenario.ids.iter().map(|_| Board::default()).collect(),
+            dice: Dice::new(mix(&[scenario.seed, 14])),
+            faults: Faults::from(&scenario.network),
+            sides: Sides::new(),
+            trace: Vec::new(),
+            stage_seq: 0,
+            network: NetworkStats::default(),
+        }
+    }
+
+    fn schedule(&mut self, at_ns: u64, due: Due) {
+        self.order += 1;
+        self.due.insert((at_ns, self.order), due);
+    }
+
+    fn next(&mut self, end_ns: u64) -> Option<(u64, Due)> {
+        let ((at, _), due) = self.due.pop_first()?;
+        (at <= end_ns).then_some((at, due))
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.stage_seq += 1;
+        self.trace.push(TraceEvent::stage(self.stage_seq, Some((self.now_ns / 1000) as i64), event));
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Boot { position } => self.boot(position),
+            Due::Datagram { to, bytes } => self.arrive(to, bytes),
+            Due::Wake { position, generation } => {
+                let board = &self.boards[position];
+                if board.generation == generation && !board.paused {
+                    self.input(position, Input::Timeout);
+                }
+            }
+            Due::Step(step) => self.perform(step),
+            Due::StopWorkload => {
+                for position in 0..self.boards.len() {
+                    self.input(position, Input::Command(Command::StopWorkload));
+                }
+            }
+        }
+    }
+
+    fn boot(&mut self, position: usize) {
+        let board = &mut self.boards[position];
+        board.incarnation += 1;
+        let id = self.scenario.ids[position];
+        let config = self.scenario.node_config(id, board.incarnation, board.stored, self.key.clone());
+        let mut life = Life::boot(&config, self.now_ns);
+        let caused = life.drain(self.now_ns, Instant(0));
+        board.life = Some(life);
+        board.paused = false;
+        board.waiting.clear();
+        self.took(position, caused);
+    }
+
+    fn input(&mut self, position: usize, input: Input<'_>) {
+        let now_ns = self.now_ns;
+        if let Some(life) = &mut self.boards[position].life {
+            let caused = life.handle(now_ns, input);
+            self.took(position, caused);
+        }
+    }
+
+    /// Carries out what an input caused, and asks to be woken for the next deadline.
+    fn took(&mut self, position: usize, caused: Caused) {
+        let true_us = Some((self.now_ns / 1000) as i64);
+        let id = self.scenario.ids[position];
+        let board = &mut self.boards[position];
+        board.stored = caused.stored.unwrap_or(board.stored);
+        board.generation += 1;
+        let (generation, incarnation) = (board.generation, board.incarnation);
+        let wake_ns = board.life.as_ref().and_then(Life::wake_ns);
+        for observation in &caused.observations {
+            let event = TraceEvent::from_observation(id, incarnation, observation, true_us, &self.scenario.ids, &[]);
+            self.trace.push(event);
+        }
+        for (to, bytes) in caused.departures {
+            self.depart(position, to, bytes);
+        }
+        if let Some((at, reason)) = wake_ns {
+            let board = &mut self.boards[position];
+            board.wakes_at_once = if at <= self.now_ns { board.wakes_at_once + 1 } else { 0 };
+            assert!(board.wakes_at_once < WAKES_AT_ONCE_MAX, "node {id} spins, waiting for: {reason}");
+            self.schedule(at.max(self.now_ns), Due::Wake { position, generation });
+        }
+    }
+
+    fn depart(&mut self, from: usize, to: u16, bytes: Vec<u8>) {
+        let Some(to) = self.scenario.ids.iter().position(|id| *id == to) else { return };
+        self.network.datagrams += 1;
+        self.network.bytes += bytes.len() as u64;
+        match self.dice.decide(&self.faults, &self.sides, from, to) {
+            Fate::Blocked | Fate::Lost => self.network.lost += 1,
+            Fate::Arrives { after, again_after, .. } => {
+                for after in [Some(after), again_after].into_iter().flatten() {
+                    let at = self.now_ns + after.as_nanos() as u64;
+                    self.schedule(at, Due::Datagram { to, bytes: bytes.clone() });
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: usize, bytes: Vec<u8>) {
+        let board = &mut self.boards[to];
+        if board.paused {
+            board.waiting.push(bytes);
+        } else {
+            self.input(to, Input::Datagram(&bytes));
+        }
+    }
+
+    fn position(&self, id: u16) -> usize {
+        // The scenario was checked: every id it names is configured.
+        self.scenario.ids.iter().position(|other| *other == id).unwrap_or(0)
+    }
+
+    fn perform(&mut self, step: usize) {
+        let action = self.scenario.steps[step].action.clone();
+        match action {
+            Action::Crash(id) => {
+                self.tell(Event::Fault(Fault::Crash(id)));
+                let position = self.position(id);
+                self.boards[position].life = None;
+            }
+            Action::Restart(id) => {
+                self.tell(Event::Fault(Fault::Restart(id)));
+                self.boot(self.position(id));
+            }
+            Action::Pause(id) => {
+                self.tell(Event::Fault(Fault::Pause(id)));
+                let position = self.position(id);
+                self.boards[position].paused = true;
+            }
+            Action::Resume(id) => {
+                self.tell(Event::Fault(Fault::Resume(id)));
+                self.resume(self.position(id));
+            }
+            Action::Partition(groups) => {
+                self.sides = sides(&self.scenario.ids, &groups);
+                self.tell(Event::Fault(Fault::Partition(groups)));
+            }
+            Action::Heal => {
+                self.sides = Sides::new();
+                self.tell(Event::Fault(Fault::Heal));
+            }
+            Action::Lock { node, hold, lamport } => {
+                let command = Command::Lock { resource: ResourceId(0), hold, lamport };
+                self.input(self.position(node), Input::Command(command));
+            }
+            Action::Elect(id) => self.input(self.position(id), Input::Command(Command::Elect)),
+            Action::SetSkew { node, ppm } => {
+                self.tell(Event::Fault(Fault::SetSkew { node, ppm }));
+                let ppb = (ppm * 1000.0).round() as i32;
+                self.input(self.position(node), Input::Command(Command::SetRate { ppb }));
+            }
+            Action::DropToken => {
+                self.tell(Event::Fault(Fault::DropToken));
+                // The lowest live node loses it when it next comes by.
+                let live = |position: &usize| self.boards[*position].life.is_some();
+                if let Some(position) = (0..self.boards.len()).filter(live).min_by_key(|at| self.scenario.ids[*at]) {
+                    self.input(position, Input::Command(Command::DropToken));
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, position: usize) {
+        self.boards[position].paused = false;
+        let waiting = std::mem::take(&mut self.boards[position].waiting);
+        self.input(position, Input::Timeout);
+        for bytes in waiting {
+            self.input(position, Input::Datagram(&bytes));
+        }
+    }
+}
