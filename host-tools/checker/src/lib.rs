@@ -1,1 +1,24 @@
 //! Traces, the properties they must keep, and the summary.
+//!
+//! [`check`] judges a trace by itself, whoever wrote it; [`judge`] also knows the run behind it
+//! and makes its summary; [`render`] writes that summary for a person.
+
+mod cluster;
+mod entries;
+mod findings;
+mod index;
+pub mod properties;
+mod render;
+mod setting;
+pub mod summary;
+pub mod trace;
+
+pub use cluster::Cluster;
+pub use entries::{Entry, Entries};
+pub use findings::{Findings, NotChecked, Violation};
+pub use index::Trace;
+pub use properties::{CheckReport, check};
+pub use render::render;
+pub use setting::{Setting, scenario_event};
+pub use summary::{NetworkStats, RunInfo, Summary, judge};
+pub use trace::{Event, Fault, NodeRef, TraceError, TraceEvent};

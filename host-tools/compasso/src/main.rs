@@ -1,2 +1,57 @@
-//! The compasso command.
-fn main() {}
+//! The compasso command: performs experiments, collects every node's log, judges every promise.
+
+mod check;
+mod cli;
+mod doctor;
+mod outcome;
+mod progress;
+mod run;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use cli::{Cli, Command};
+use outcome::{Outcome, Talk};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Budget(args) => doctor::budget(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "compasso", &mut std::io::stdout());
+            Outcome::Held
+        }
+    };
+    ExitCode::from(outcome.status())
+}
+
+/// Help goes to stdout; a wrong call gets one line, and a document where a machine listens.
+fn refuse(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(Outcome::BadInput.status())
+        }
+        _ => {
+            let text = error.to_string();
+            let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let first = lines.next().unwrap_or("bad usage").trim_start_matches("error: ").to_owned();
+            let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).map(str::to_owned);
+            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned);
+            let values = text.lines().find_map(|line| line.trim().strip_prefix('[')).map(|rest| format!("[{rest}"));
+            let details: Vec<String> = [values, tip, usage.map(|usage| format!("usage: {usage}"))].into_iter().flatten().collect();
+            let talk = Talk { json: std::env::args().any(|arg| arg == "--json"), quiet: false };
+            let line = if details.is_empty() { first } else { format!("{first} ({})", details.join("; ")) };
+            ExitCode::from(talk.fail(Outcome::BadInput, &line).status())
+        }
+    }
+}

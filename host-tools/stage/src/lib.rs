@@ -1,1 +1,23 @@
-//! The QEMU stage: set-up, boards, virtual switch, collector.
+//! The QEMU stage: real firmware on emulated boards, a virtual network between them, and the
+//! collector of everything they report.
+//!
+//! [`setup`] prepares the machine, [`qemu::perform`] runs a scenario; the other modules are its parts.
+
+pub mod anchor;
+pub mod board;
+pub mod capture;
+pub mod collect;
+pub mod faults;
+pub mod frame;
+pub mod host;
+pub mod outcome;
+pub mod qemu;
+pub mod ram;
+pub mod rtt;
+pub mod scratch;
+pub mod setup;
+pub mod switch;
+pub mod watch;
+
+pub use outcome::{Failure, Options, Progress, RunOutput, StageError, interrupt_flag};
+pub use qemu::perform;

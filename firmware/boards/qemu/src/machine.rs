@@ -1,8 +1,7 @@
 //! The processor: interrupts, sleep, stack guard, and how the machine ends.
 
-use crate::{clock, lan9118, page::PAGE_ADDRESS, registers::Registers};
+use crate::{clock, lan9118, page::PAGE_ADDRESS, registers::Registers, semihosting};
 use core::{
-    arch::asm,
     panic::PanicInfo,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -96,15 +95,7 @@ const _: () = assert!(PAGE_ADDRESS.is_multiple_of(1 << 20) && GUARD_END == PAGE_
 
 /// Ends the emulator.
 pub fn exit(why: Exit) -> ! {
-    const SYS_EXIT_EXTENDED: u32 = 0x20;
-    const APPLICATION_EXIT: u32 = 0x20026;
-    let block = [APPLICATION_EXIT, why as u32];
-    loop {
-        // SAFETY: a semihosting call; the emulator reads the block and does not return.
-        unsafe {
-            asm!("bkpt #0xab", inout("r0") SYS_EXIT_EXTENDED => _, in("r1") block.as_ptr());
-        }
-    }
+    semihosting::exit(why as u32)
 }
 
 #[panic_handler]

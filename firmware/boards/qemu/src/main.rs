@@ -17,6 +17,8 @@ mod machine;
 mod page;
 #[cfg(target_os = "none")]
 mod registers;
+#[cfg(target_os = "none")]
+mod semihosting;
 
 /// On the host there is nothing to run.
 #[cfg(not(target_os = "none"))]

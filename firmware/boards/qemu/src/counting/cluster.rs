@@ -1,0 +1,237 @@
+//! Three nodes, a host and the wires between them, in one memory and in scripted time.
+
+use super::{counter::Counter, stack, tally::Tally};
+use compasso_node::{Effect, Input, Node};
+use compasso_wire::{
+    Body, Header, Instant, Key, Kind, NodeConfig, NodeId, Vector,
+    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored, Timing},
+    limits::{DATAGRAM_MAX, OBSERVATION_MAX},
+    open, seal,
+};
+use heapless::{Deque, Vec};
+use static_cell::{ConstStaticCell, StaticCell};
+
+/// How many nodes there are: enough for a majority, an election and a ring.
+pub const NODES: usize = 3;
+/// The cluster's key.
+pub const KEY: Key = Key([0x5a; 16]);
+/// The cluster's number.
+pub const CLUSTER: u32 = 77;
+
+/// Every datagram takes so long, in microseconds: they arrive in the order of sending.
+const DELAY_US: u64 = 400;
+/// Datagrams under way at once.
+const FLIGHTS_MAX: usize = 64;
+
+struct Flight {
+    at_us: u64,
+    to: NodeId,
+    bytes: Vec<u8, DATAGRAM_MAX>,
+}
+
+static NODES_AT: [StaticCell<Node>; NODES] = [const { StaticCell::new() }; NODES];
+static FLIGHTS: ConstStaticCell<Deque<Flight, FLIGHTS_MAX>> = ConstStaticCell::new(Deque::new());
+static OUTGOING: ConstStaticCell<[u8; DATAGRAM_MAX]> = ConstStaticCell::new([0; DATAGRAM_MAX]);
+static RECORD: ConstStaticCell<[u8; OBSERVATION_MAX]> = ConstStaticCell::new([0; OBSERVATION_MAX]);
+
+/// The cluster, and what its work has cost so far.
+pub struct Cluster {
+    nodes: Vec<&'static mut Node, NODES>,
+    now_us: u64,
+    flights: &'static mut Deque<Flight, FLIGHTS_MAX>,
+    outgoing: &'static mut [u8; DATAGRAM_MAX],
+    record: &'static mut [u8; OBSERVATION_MAX],
+    host_sequence: u32,
+    counter: Counter,
+    /// Instructions, by what was done to which kind of message.
+    pub tally: Tally,
+    /// Where the stack stood when the nodes began to work.
+    pub works_from: usize,
+}
+
+impl Cluster {
+    /// Three nodes that have just booted. The deepest stack that the making of one took comes along.
+    pub fn boot(counter: Counter) -> (Cluster, usize) {
+        let mut cluster = Cluster {
+            nodes: Vec::new(),
+            now_us: 0,
+            flights: FLIGHTS.take(),
+            outgoing: OUTGOING.take(),
+            record: RECORD.take(),
+            host_sequence: 0,
+            counter,
+            tally: Tally::new(),
+            works_from: stack::pointer(),
+        };
+        let mut deepest = 0;
+        for (index, cell) in NODES_AT.iter().enumerate() {
+            let config = config(id(index));
+            stack::paint();
+            let node = make_node(cell, &config);
+            deepest = deepest.max(stack::used_below(stack::pointer()));
+            assert!(cluster.nodes.push(node).is_ok(), "as many as there are cells");
+        }
+        stack::paint();
+        for index in 0..NODES {
+            cluster.drain(index);
+        }
+        (cluster, deepest)
+    }
+
+    /// Lets time pass: datagrams arrive, deadlines are met.
+    pub fn run_until(&mut self, end_us: u64) {
+        loop {
+            let deadline = (0..NODES)
+                .filter_map(|index| self.nodes.get(index)?.poll_timeout().map(|(at, _)| (at.0.max(self.now_us), index)))
+                .min();
+            let arrival_us = self.flights.front().map(|flight| flight.at_us);
+            match (deadline, arrival_us) {
+                // A deadline first: then a datagram's cost is its own.
+                (Some((at_us, index)), arrival) if at_us <= end_us && arrival.is_none_or(|arrival| at_us <= arrival) => {
+                    self.now_us = at_us;
+                    self.hand_over(index, "timeout", Input::Timeout);
+                }
+                (_, Some(at_us)) if at_us <= end_us => {
+                    self.now_us = at_us;
+                    if let Some(flight) = self.flights.pop_front() {
+                        self.arrive(&flight);
+                    }
+                }
+                (_, _) => break,
+            }
+        }
+        self.now_us = end_us;
+    }
+
+    /// The host sends a datagram to one of the nodes.
+    pub fn send_from_host(&mut self, to: NodeId, body: &Body<'_>) {
+        self.host_sequence += 1;
+        let header = header(NodeId::HOST, self.host_sequence);
+        let bytes = seal(&KEY, &header, body, self.outgoing);
+        self.flights.launch(self.now_us, to, bytes);
+    }
+
+    /// Hands a datagram that the script made to a node, counted under a name of its own.
+    pub fn inject(&mut self, to: NodeId, name: &'static str, datagram: &[u8]) {
+        self.hand_over(index(to), name, Input::Datagram(datagram));
+    }
+
+    /// Counts what `act` costs a node.
+    pub fn count<R>(&mut self, what: &'static str, kind: &'static str, act: impl FnOnce(&mut Node) -> R) -> Option<R> {
+        let node = self.nodes.first_mut()?;
+        let (count, result) = self.counter.count(|| act(node));
+        self.tally.note(what, kind, count);
+        Some(result)
+    }
+
+    fn arrive(&mut self, flight: &Flight) {
+        let Ok(opened) = open(&KEY, CLUSTER, |_| true, &flight.bytes) else {
+            unreachable!("only sealed datagrams are under way");
+        };
+        match (flight.to, opened.body) {
+            (NodeId::HOST, Body::Challenge(challenge)) => {
+                self.send_from_host(opened.header.sender, &Body::Proof(challenge));
+            }
+            (NodeId::HOST, _) => {}
+            (to, body) => self.hand_over(index(to), body.kind().as_str(), Input::Datagram(&flight.bytes)),
+        }
+    }
+
+    fn hand_over(&mut self, index: usize, name: &'static str, input: Input<'_>) {
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let now = Instant(self.now_us);
+        self.works_from = stack::pointer();
+        let (count, ()) = self.counter.count(|| node.handle(now, input));
+        self.tally.note("handle", name, count);
+        self.drain(index);
+    }
+
+    /// As the boards' driver does it.
+    fn drain(&mut self, index: usize) {
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let now = Instant(self.now_us);
+        while let Some(effect) = node.poll_effect() {
+            match effect {
+                Effect::Store(_) | Effect::SetRate { .. } | Effect::TelemetryAcknowledged { .. } => {}
+            }
+        }
+        loop {
+            let (count, transmit) = self.counter.count(|| node.poll_transmit(now, self.outgoing));
+            let Some(transmit) = transmit else { break };
+            self.tally.note("make", kind(transmit.datagram).as_str(), count);
+            self.flights.launch(self.now_us, transmit.to, transmit.datagram);
+        }
+        loop {
+            let (count, observation) = self.counter.count(|| {
+                let observation = node.poll_observation()?;
+                postcard::to_slice(&observation, self.record).ok().map(|record| record.len())
+            });
+            if observation.is_none() {
+                break;
+            }
+            self.tally.note("make", "observation", count);
+        }
+    }
+}
+
+trait Wires {
+    fn launch(&mut self, now_us: u64, to: NodeId, bytes: &[u8]);
+}
+
+impl Wires for Deque<Flight, FLIGHTS_MAX> {
+    fn launch(&mut self, now_us: u64, to: NodeId, bytes: &[u8]) {
+        let bytes = bytes.iter().copied().collect();
+        let launched = self.push_back(Flight { at_us: now_us + DELAY_US, to, bytes });
+        assert!(launched.is_ok(), "there is room for every datagram under way");
+    }
+}
+
+/// What a datagram is.
+pub fn kind(datagram: &[u8]) -> Kind {
+    match open(&KEY, CLUSTER, |_| true, datagram) {
+        Ok(opened) => opened.body.kind(),
+        Err(_) => unreachable!("it was sealed a moment ago"),
+    }
+}
+
+/// The header of a datagram that the script makes.
+pub fn header(sender: NodeId, sequence: u32) -> Header {
+    Header { cluster: CLUSTER, sender, incarnation: 1, sequence, lamport: 0, vector: Vector::default() }
+}
+
+/// The nodes are called 1, 2, 3 in ring order.
+pub fn id(index: usize) -> NodeId {
+    NodeId(index as u16 + 1)
+}
+
+fn index(id: NodeId) -> usize {
+    usize::from(id.0).wrapping_sub(1)
+}
+
+fn config(me: NodeId) -> NodeConfig {
+    NodeConfig {
+        cluster: CLUSTER,
+        key: KEY,
+        me,
+        incarnation: 1,
+        stored: Stored::default(),
+        members: (0..NODES).map(id).collect(),
+        hardening: true,
+        clock: ClockChoice::Cristian,
+        election: ElectionChoice::Bully,
+        detector: DetectorChoice::EventuallyPerfect,
+        mutex: MutexChoice::TokenRing,
+        resources: 1,
+        workload: None,
+        timing: Timing::default(),
+        wrong_clock_us: 0,
+        rate_ppb: 0,
+        seed: 1,
+    }
+}
+
+/// A function of its own, as on the board.
+#[inline(never)]
+fn make_node(cell: &'static StaticCell<Node>, config: &NodeConfig) -> &'static mut Node {
+    cell.init_with(|| Node::new(config, Instant(0)))
+}

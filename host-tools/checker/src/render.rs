@@ -1,0 +1,239 @@
+//! The summary a person reads: at most 100 columns, and short.
+
+use crate::summary::{ClockSection, ElectionSection, MutexSection, Summary};
+use std::fmt::Write as _;
+
+const COLUMNS: usize = 100;
+const BAR: usize = 72;
+/// More nodes or leaders than this are not drawn one by one.
+const ROWS_MAX: usize = 8;
+/// More violations than this are counted.
+const TOLD_MAX: usize = 8;
+
+/// Paints, or not.
+struct Ink(bool);
+
+impl Ink {
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn title(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn faint(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+}
+
+/// Writes the summary for a person. With `colour`, terminal escapes are used.
+#[must_use]
+pub fn render(summary: &Summary, colour: bool) -> String {
+    let ink = Ink(colour);
+    let mut out = String::new();
+    let heading = format!("{} on {}, seed {}", summary.scenario, summary.stage, summary.seed);
+    let facts = format!("{} nodes, {}, {} events", summary.nodes, time(summary.duration_us), summary.events);
+    let _ = writeln!(out, "{}  {}", ink.title(&heading), ink.faint(&facts));
+    if let Some(election) = &summary.election {
+        leaders(&mut out, &ink, summary, election);
+    }
+    injected(&mut out, &ink, summary);
+    if let Some(clock) = &summary.clock {
+        clocks(&mut out, &ink, clock);
+    }
+    if let Some(mutex) = &summary.mutex {
+        turns(&mut out, &ink, mutex, summary.clock.as_ref());
+    }
+    verdict(&mut out, &ink, summary);
+    out
+}
+
+fn leaders(out: &mut String, ink: &Ink, summary: &Summary, election: &ElectionSection) {
+    let agreed = match (election.leader, election.agreed) {
+        (Some(leader), true) => format!("all agree on {leader} at the end"),
+        (Some(leader), false) => format!("a majority follows {leader} at the end, but not everybody"),
+        (None, _) => "nobody leads at the end".to_owned(),
+    };
+    let took = election.convergence_us.map_or(String::new(), |took| format!(", agreement took {} (at most {})", time(took.median), time(took.max)));
+    paragraph(out, &ink.title("Who led when"), 12, &format!("{}: {}{took}; {agreed}", election.algorithm, many(election.elections, "term")));
+    let end = summary.duration_us.max(1);
+    let mut who: Vec<u16> = election.leaders.iter().map(|led| led.leader).collect();
+    who.sort_unstable();
+    who.dedup();
+    for leader in who.iter().rev().take(ROWS_MAX) {
+        let row: String = (0..BAR as i64)
+            .map(|column| {
+                let middle = (2 * column + 1) * end / (2 * BAR as i64);
+                let led = election.leaders.iter().any(|led| led.leader == *leader && (led.from_us..led.until_us).contains(&middle));
+                if led { '█' } else { '·' }
+            })
+            .collect();
+        let total: i64 = election.leaders.iter().filter(|led| led.leader == *leader).map(|led| led.until_us - led.from_us).sum();
+        let _ = writeln!(out, "  {leader:>5} {} {}", ink.paint("36", &row), time(total));
+    }
+}
+
+fn injected(out: &mut String, ink: &Ink, summary: &Summary) {
+    let end = summary.duration_us.max(1);
+    if summary.election.is_some() && !summary.faults.is_empty() {
+        let mut marks = vec![' '; BAR];
+        for fault in &summary.faults {
+            let column = (fault.at_us.clamp(0, end - 1) * BAR as i64 / end) as usize;
+            let mark = match fault.what.keys().next().map(String::as_str) {
+                Some("crash") => '✗',
+                Some("restart") => '↻',
+                Some("pause") => '‖',
+                Some("resume") => '▷',
+                _ => '!',
+            };
+            if let Some(place) = marks.get_mut(column) {
+                *place = mark;
+            }
+        }
+        let _ = writeln!(out, "        {}", ink.paint("33", String::from_iter(marks).trim_end()));
+    }
+    let faults: Vec<String> = summary
+        .faults
+        .iter()
+        .map(|fault| {
+            let what = fault.what.iter().map(|(name, value)| if value == &serde_json::Value::Bool(true) { name.clone() } else { format!("{name} {value}") });
+            format!("{} {}", time(fault.at_us), what.collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    let network = &summary.network;
+    let share = if network.datagrams > 0 { network.lost as f64 * 100.0 / network.datagrams as f64 } else { 0.0 };
+    let lost = format!("{} of {} datagrams lost ({share:.1} %)", network.lost, network.datagrams);
+    let extra = [(network.duplicated, "duplicated"), (network.reordered, "reordered"), (network.refused, "refused")];
+    let extra = extra.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let shown = faults.len().min(12);
+    let more = (faults.len() > shown).then(|| format!("and {} more", faults.len() - shown));
+    let all: Vec<String> = faults.into_iter().take(shown).chain(more).chain([lost]).chain(extra).collect();
+    paragraph(out, &ink.title("Injected"), 8, &all.join(" · "));
+}
+
+fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
+    let mut parts = vec![format!("left alone they would be {} apart", time(clock.raw_spread_us))];
+    match (clock.after_convergence.or(clock.error_us), clock.converged_us) {
+        (Some(error), Some(at)) => parts.push(format!(
+            "{} brought them together after {}; from then on {} from the coordinator (p99 {}, most {})",
+            clock.algorithm, time(at), time(error.median), time(error.p99), time(error.max)
+        )),
+        (Some(error), None) => parts.push(format!(
+            "with {} {} from the coordinator (p99 {}, most {}), never all together",
+            clock.algorithm, time(error.median), time(error.p99), time(error.max)
+        )),
+        (None, _) => parts.push(format!("{} never showed a time to compare", clock.algorithm)),
+    }
+    if let Some(rtt) = clock.rtt_us {
+        parts.push(format!("round trip {} (p99 {})", time(rtt.median), time(rtt.p99)));
+    }
+    parts.push(format!("{} backward steps", clock.backward_steps));
+    paragraph(out, &ink.title("Clocks"), 6, &parts.join(" · "));
+}
+
+fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&ClockSection>) {
+    let waits = mutex.client_delay_us.map_or(String::new(), |delay| format!(", waited {} (p99 {})", time(delay.median), time(delay.p99)));
+    let each = mutex.messages_per_entry.map_or(String::new(), |count| format!(", {count:.2} messages an entry"));
+    let facts = format!(
+        "{}: {}{waits}{each}, {} repeated, {} regenerated, {} fenced",
+        mutex.algorithm,
+        if mutex.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", mutex.entries) },
+        mutex.retransmissions,
+        many(mutex.regenerated, "token"),
+        many(mutex.fenced, "visit"),
+    );
+    paragraph(out, &ink.title("Turns taken"), 11, &facts);
+    let most = mutex.by_node.values().max().copied().unwrap_or(0).max(1);
+    if mutex.by_node.len() > ROWS_MAX {
+        let least = mutex.by_node.values().min().copied().unwrap_or(0);
+        let _ = writeln!(out, "  each of {} nodes {least} to {most} times", mutex.by_node.len());
+        return;
+    }
+    for (node, count) in &mutex.by_node {
+        let bar = "█".repeat((count * 50).div_ceil(most) as usize);
+        let skew = clock.and_then(|clock| clock.skew_ppm.get(node)).and_then(|skew| skew.real);
+        let skew = skew.map_or(String::new(), |ppm| format!(" {}", ink.faint(&format!("crystal {ppm:+} ppm"))));
+        let _ = writeln!(out, "  {node:>5} {count:>6} {}{skew}", ink.paint("32", &bar));
+    }
+}
+
+fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
+    let missed: Vec<_> = summary.expectations.iter().filter(|expectation| !expectation.ok).collect();
+    let line = if summary.held {
+        ink.paint("1;32", "Every promise held.")
+    } else {
+        let broken = format!("{} broken, {} missed.", many(summary.violations.len() as u64, "promise"), many(missed.len() as u64, "expectation"));
+        ink.paint("1;31", &broken)
+    };
+    let met = match summary.expectations.len() - missed.len() {
+        0 => String::new(),
+        met => format!(" {met} of {} expectations met.", summary.expectations.len()),
+    };
+    let _ = writeln!(out, "\n{line}{met}");
+    for violation in summary.violations.iter().take(TOLD_MAX) {
+        let label = ink.paint("31", &violation.property);
+        let events = if violation.events.is_empty() { String::new() } else { format!(" [{}]", violation.events.join(", ")) };
+        paragraph_close(out, &format!("  {label}"), 2 + violation.property.chars().count(), &format!("at {}: {}{events}", time(violation.at_us), violation.detail));
+    }
+    if summary.violations.len() > TOLD_MAX {
+        let _ = writeln!(out, "  and {} more: see summary.json", summary.violations.len() - TOLD_MAX);
+    }
+    for expectation in missed {
+        let _ = writeln!(out, "  {} wanted {}, got {}", ink.paint("31", &format!("expect.{}:", expectation.name)), expectation.wanted, expectation.got);
+    }
+    if !summary.held {
+        let _ = writeln!(out, "  repeat it: {}", summary.repeat);
+    }
+    paragraph_close(out, &ink.faint("checked"), 7, &summary.checked.join(", "));
+    let undecided: Vec<String> = summary
+        .not_checked
+        .iter()
+        .map(|item| if item.count > 1 { format!("{} ({}; {} times)", item.property, item.reason, item.count) } else { format!("{} ({})", item.property, item.reason) })
+        .collect();
+    if !undecided.is_empty() {
+        paragraph_close(out, &ink.faint("not checked"), 11, &undecided.join(", "));
+    }
+}
+
+/// A blank line, then a label and wrapped text.
+fn paragraph(out: &mut String, label: &str, width: usize, text: &str) {
+    out.push('\n');
+    paragraph_close(out, label, width, text);
+}
+
+/// A label and wrapped text. `width` is the label's width without its colour.
+fn paragraph_close(out: &mut String, label: &str, width: usize, text: &str) {
+    out.push_str(label);
+    let mut column = width;
+    for (position, word) in text.split(' ').enumerate() {
+        let gap = if position == 0 { 2 } else { 1 };
+        let length = word.chars().count();
+        if column + gap + length > COLUMNS && position > 0 {
+            out.push_str("\n    ");
+            column = 4;
+        } else {
+            out.push_str(&" ".repeat(gap));
+            column += gap;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out.push('\n');
+}
+
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A span as people say it.
+fn time(us: i64) -> String {
+    let size = us.unsigned_abs();
+    match size {
+        0..1_000 => format!("{us} µs"),
+        1_000..10_000 => format!("{:.2} ms", us as f64 / 1e3),
+        10_000..1_000_000 => format!("{:.0} ms", us as f64 / 1e3),
+        1_000_000..600_000_000 => format!("{:.1} s", us as f64 / 1e6),
+        _ => format!("{:.0} s", us as f64 / 1e6),
+    }
+}

@@ -1,0 +1,120 @@
+//! What a trace says about the run it comes from.
+
+use crate::trace::Event;
+use compasso_scenario::{Scenario, clock_name, detector_name, election_name, mutex_name};
+use serde_json::{Map, Value, json};
+
+/// The circumstances of a run, as far as its trace tells them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Setting {
+    /// The trace has a `scenario` line.
+    pub known: bool,
+    /// The stage; empty if unknown.
+    pub stage: String,
+    /// The configured nodes, in ring order; those seen where nothing is configured.
+    pub ids: Vec<u16>,
+    /// Leases, fences and majorities are promised.
+    pub hardening: bool,
+    /// `None` if unknown.
+    pub clock: Option<String>,
+    /// `None` if unknown.
+    pub election: Option<String>,
+    /// `None` if unknown.
+    pub detector: Option<String>,
+    /// `None` if unknown.
+    pub mutex: Option<String>,
+    /// How long a grant lasts.
+    pub lease_us: i64,
+    /// No crystal is farther from nominal.
+    pub drift_ppm: i64,
+    /// First guess of the silence that means death.
+    pub suspect_after_us: i64,
+    /// An idle token rests so long on each hop.
+    pub token_rest_us: i64,
+    /// Longest delay of a datagram.
+    pub delay_max_us: i64,
+}
+
+/// The stage's first line in the trace.
+#[must_use]
+pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
+    let timing = &scenario.timing;
+    let value = json!({
+        "name": scenario.name,
+        "stage": stage,
+        "seed": scenario.seed,
+        "ids": scenario.ids,
+        "hardening": scenario.hardening,
+        "clock": clock_name(scenario.clock.sync),
+        "election": election_name(scenario.election.algorithm),
+        "detector": detector_name(scenario.election.detector),
+        "mutex": mutex_name(scenario.mutex.algorithm),
+        "duration_us": scenario.duration.0,
+        "lease_us": timing.lease.0,
+        "drift_ppm": timing.drift_ppm,
+        "suspect_after_us": timing.suspect_after.0,
+        "heartbeat_us": timing.heartbeat.0,
+        "token_rest_us": timing.token_rest.0,
+        "delay_max_us": scenario.network.delay_max.0,
+        "loss": scenario.network.loss,
+    });
+    match value {
+        Value::Object(map) => Event::Scenario(map),
+        _ => Event::Scenario(Map::new()),
+    }
+}
+
+impl Setting {
+    /// What a `scenario` line tells.
+    #[must_use]
+    pub fn from_line(map: &Map<String, Value>) -> Setting {
+        let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+        let number = |key: &str, default: i64| map.get(key).and_then(Value::as_i64).unwrap_or(default);
+        let ids = map.get("ids").and_then(Value::as_array).map(|ids| {
+            ids.iter().filter_map(|id| id.as_u64().and_then(|id| u16::try_from(id).ok())).collect()
+        });
+        Setting {
+            known: true,
+            stage: text("stage").unwrap_or_default(),
+            ids: ids.unwrap_or_default(),
+            hardening: map.get("hardening").and_then(Value::as_bool).unwrap_or(true),
+            clock: text("clock"),
+            election: text("election"),
+            detector: text("detector"),
+            mutex: text("mutex"),
+            lease_us: number("lease_us", 1_000_000),
+            drift_ppm: number("drift_ppm", 200),
+            suspect_after_us: number("suspect_after_us", 600_000),
+            token_rest_us: number("token_rest_us", 20_000),
+            delay_max_us: number("delay_max_us", 2_000),
+        }
+    }
+
+    /// What is assumed of a trace without a `scenario` line.
+    #[must_use]
+    pub fn unknown() -> Setting {
+        Setting { known: false, ..Setting::from_line(&Map::new()) }
+    }
+
+    /// Time after a fault within which a hardened cluster must be in order again: suspicions are
+    /// raised (and may have to be raised twice, since the time-out grows), an election is held, a
+    /// returned node has waited out the longest lease and is admitted.
+    /// Emulated boards share one busy machine and get twice as long.
+    #[must_use]
+    pub fn settle_us(&self) -> i64 {
+        let calm = 4 * (self.suspect_after_us + self.lease_us);
+        if self.is_simulated() { calm } else { 2 * calm }
+    }
+
+    /// True time of two boards compares only this well.
+    #[must_use]
+    pub fn tolerance_us(&self) -> i64 {
+        if self.is_simulated() { 0 } else { 25_000 }
+    }
+
+    /// The simulator's true time is exact.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.stage == "sim"
+    }
+}

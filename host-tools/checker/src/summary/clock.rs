@@ -1,0 +1,165 @@
+//! How far the clocks were apart, sampled on a grid of true time.
+
+use super::{leadership::Leadership, messages::Messages, sections::{ClockSection, Skew}, stats::{RoundTrip, Stats}};
+use crate::{index::Trace, trace::Event};
+use compasso_scenario::{Scenario, clock_name};
+use std::collections::BTreeMap;
+
+/// Distance of two samples.
+const GRID_US: i64 = 20_000;
+/// No more samples than this: longer runs get a wider grid.
+const SAMPLES_MAX: i64 = 50_000;
+/// A clock is read between two events of its node only if they are this close.
+const NEIGHBOURS_US: i64 = 300_000;
+/// Clocks have converged when they stay together this long.
+const CALM_US: i64 = 1_000_000;
+
+pub(super) fn section(scenario: &Scenario, trace: &Trace<'_>, leadership: &Leadership, messages: &Messages) -> ClockSection {
+    let round_trips: Vec<i64> = trace
+        .events
+        .iter()
+        .filter_map(|event| match event.event {
+            // A coordinator that begins to serve its own clock has no round trip.
+            Event::Sync { rtt_us, source, .. } if source != event.node_id() => Some(rtt_us as i64),
+            _ => None,
+        })
+        .collect();
+    let syncs = round_trips.len() as u64;
+    let rtt_us = RoundTrip::of(round_trips);
+    let samples = sample(trace, leadership);
+    let converged_us = rtt_us.and_then(|rtt| converged(&samples, rtt.median));
+    let errors = |from: i64| samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.errors_us.clone()).collect();
+    ClockSection {
+        algorithm: clock_name(scenario.clock.sync).to_owned(),
+        error_us: Stats::of(errors(i64::MIN)),
+        after_convergence: converged_us.and_then(|from| Stats::of(errors(from))),
+        converged_us,
+        spread_us: Stats::of(samples.iter().filter_map(|sample| sample.spread_us).collect()),
+        raw_spread_us: raw_spread(scenario),
+        rtt_us,
+        bound_us: None,
+        bound_broken: None,
+        backward_steps: backward_steps(trace),
+        skew_ppm: scenario.ids.iter().map(|id| (*id, skew(scenario, trace, *id))).collect(),
+        messages: messages.clock(),
+        syncs,
+    }
+}
+
+fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
+    let set = trace.setting.stage != "boards";
+    Skew { real: set.then(|| scenario.skew_ppm(id)), estimated: None }
+}
+
+/// All clocks at one instant.
+struct Sample {
+    at_us: i64,
+    /// Distances from the coordinator's clock, if somebody led.
+    errors_us: Vec<i64>,
+    /// Largest distance between two clocks, if there are two.
+    spread_us: Option<i64>,
+    /// Nodes that were alive but showed no time.
+    silent: bool,
+}
+
+/// One life's clock: (true, cluster) readings, and a cursor.
+struct Readings {
+    node: u16,
+    points: Vec<(i64, i64)>,
+    from_us: i64,
+    until_us: i64,
+    cursor: usize,
+}
+
+impl Readings {
+    /// The clock at `at`, if events close by tell. Called with growing `at`.
+    fn read(&mut self, at: i64) -> Option<i64> {
+        while self.points.get(self.cursor + 1).is_some_and(|next| next.0 <= at) {
+            self.cursor += 1;
+        }
+        let (&(t0, c0), &(t1, c1)) = (self.points.get(self.cursor)?, self.points.get(self.cursor + 1)?);
+        let near = t0 <= at && t1 - t0 < NEIGHBOURS_US && t1 > t0;
+        near.then(|| c0 + ((c1 - c0) as i128 * (at - t0) as i128 / (t1 - t0) as i128) as i64)
+    }
+}
+
+fn readings(trace: &Trace<'_>) -> Vec<Readings> {
+    let lives = trace.streams.iter().filter_map(|((node, inc), stream)| {
+        let known = |index: &usize| trace.event(*index).true_us;
+        let from_us = stream.iter().find_map(known)?;
+        let last = stream.iter().rev().find_map(known)?;
+        Some(Readings {
+            node: *node,
+            points: stream.iter().filter_map(|index| trace.event(*index).true_us.zip(trace.event(*index).cluster_us)).collect(),
+            from_us,
+            until_us: trace.death_us(*node, *inc, from_us).unwrap_or(last),
+            cursor: 0,
+        })
+    });
+    lives.collect()
+}
+
+fn sample(trace: &Trace<'_>, leadership: &Leadership) -> Vec<Sample> {
+    let mut lives = readings(trace);
+    let end = trace.end_us.unwrap_or(0);
+    let step = GRID_US.max(end / SAMPLES_MAX);
+    let mut samples = Vec::new();
+    let mut at = 0;
+    while at <= end {
+        let leader = leadership.at(at);
+        let mut shown: Vec<(u16, i64)> = Vec::new();
+        let mut silent = false;
+        for life in lives.iter_mut().filter(|life| (life.from_us..life.until_us).contains(&at)) {
+            match life.read(at) {
+                Some(time) => shown.push((life.node, time)),
+                None => silent = true,
+            }
+        }
+        let reference = shown.iter().find(|(node, _)| Some(*node) == leader).map(|(_, time)| *time);
+        let errors_us = reference.map_or(Vec::new(), |reference| {
+            shown.iter().filter(|(node, _)| Some(*node) != leader).map(|(_, time)| (time - reference).abs()).collect()
+        });
+        let times = || shown.iter().map(|(_, time)| *time);
+        let spread_us = times().max().zip(times().min()).map(|(max, min)| max - min).filter(|_| shown.len() > 1);
+        samples.push(Sample { at_us: at, errors_us, spread_us, silent });
+        at += step;
+    }
+    samples
+}
+
+/// The first instant from which on, for a second, every live clock is within `within` of all others.
+fn converged(samples: &[Sample], within: i64) -> Option<i64> {
+    let mut since: Option<i64> = None;
+    for sample in samples {
+        if !sample.silent && sample.spread_us.is_some_and(|spread| spread <= within) {
+            let from = *since.get_or_insert(sample.at_us);
+            if sample.at_us - from >= CALM_US {
+                return Some(from);
+            }
+        } else {
+            since = None;
+        }
+    }
+    None
+}
+
+/// What wrong clocks at boot and the crystals alone would make of the run.
+fn raw_spread(scenario: &Scenario) -> i64 {
+    let spread = |elapsed: f64| {
+        let shown = scenario.ids.iter().map(|id| scenario.wrong_clock_us(*id, 1) as f64 + elapsed * (1.0 + scenario.skew_ppm(*id) / 1e6));
+        let (min, max) = shown.fold((f64::MAX, f64::MIN), |(min, max), time| (min.min(time), max.max(time)));
+        (max - min).round() as i64
+    };
+    spread(0.0).max(spread(scenario.duration.0 as f64))
+}
+
+fn backward_steps(trace: &Trace<'_>) -> u64 {
+    let mut steps = 0;
+    let mut last: BTreeMap<(u16, u32), i64> = BTreeMap::new();
+    for (life, stream) in &trace.streams {
+        for now in stream.iter().filter_map(|index| trace.event(*index).cluster_us) {
+            steps += u64::from(last.insert(*life, now).is_some_and(|before| now < before));
+        }
+    }
+    steps
+}

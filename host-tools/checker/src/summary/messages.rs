@@ -1,0 +1,73 @@
+//! Messages by kind: first transmissions and repeats, the textbook's apart from hardening's.
+
+use crate::{index::Trace, trace::Event};
+use std::collections::BTreeMap;
+
+const ELECTION: [&str; 3] = ["election", "answer", "coordinator"];
+const ELECTION_HARDENING: [&str; 4] = ["heartbeat", "heartbeat_ack", "challenge", "proof"];
+const MUTEX: [&str; 1] = ["token"];
+const MUTEX_HARDENING: [&str; 7] = ["ack", "census", "census_reply", "seal", "seal_reply", "access", "access_reply"];
+const CLOCK: [&str; 2] = ["time_request", "time_reply"];
+
+/// Counts of sends.
+#[derive(Default)]
+pub(super) struct Messages {
+    first: BTreeMap<String, u64>,
+    again: BTreeMap<String, u64>,
+}
+
+impl Messages {
+    pub(super) fn of(trace: &Trace<'_>) -> Messages {
+        let mut messages = Messages::default();
+        for event in trace.events {
+            if let Event::Send { kind, again, .. } = &event.event {
+                let counts = if *again { &mut messages.again } else { &mut messages.first };
+                match counts.get_mut(kind.as_ref()) {
+                    Some(count) => *count += 1,
+                    None => drop(counts.insert(kind.to_string(), 1)),
+                }
+            }
+        }
+        messages
+    }
+
+    pub(super) fn election(&self) -> BTreeMap<String, u64> {
+        self.all(&ELECTION)
+    }
+
+    pub(super) fn election_again(&self) -> u64 {
+        self.repeats(&ELECTION)
+    }
+
+    pub(super) fn election_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&ELECTION_HARDENING)
+    }
+
+    pub(super) fn mutex(&self) -> BTreeMap<String, u64> {
+        self.all(&MUTEX)
+    }
+
+    pub(super) fn mutex_again(&self) -> u64 {
+        self.repeats(&MUTEX)
+    }
+
+    pub(super) fn mutex_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&MUTEX_HARDENING)
+    }
+
+    pub(super) fn clock(&self) -> BTreeMap<String, u64> {
+        self.all(&CLOCK)
+    }
+
+    fn all(&self, kinds: &[&str]) -> BTreeMap<String, u64> {
+        kinds.iter().map(|kind| ((*kind).to_owned(), self.first.get(*kind).copied().unwrap_or(0))).collect()
+    }
+
+    fn sent(&self, kinds: &[&str]) -> BTreeMap<String, u64> {
+        self.all(kinds).into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn repeats(&self, kinds: &[&str]) -> u64 {
+        kinds.iter().filter_map(|kind| self.again.get(*kind)).sum()
+    }
+}

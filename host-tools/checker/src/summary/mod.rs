@@ -1,0 +1,180 @@
+//! The summary of a run: `summary.json`, and what a person reads.
+
+mod clock;
+mod leadership;
+mod messages;
+mod mutex;
+mod sections;
+mod stats;
+
+pub use leadership::{Leadership, Led};
+pub use sections::{ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary};
+pub use stats::{MedianMax, RoundTrip, Stats};
+
+use crate::{
+    entries::Entries,
+    index::Trace,
+    properties::check_all,
+    setting::{Setting, scenario_event},
+    trace::{Event, Fault, TraceEvent},
+};
+use compasso_scenario::{Scenario, election_name};
+use compasso_wire::config::{ClockChoice, ElectionChoice, MutexChoice};
+use messages::Messages;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What is known of a run besides its trace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunInfo {
+    /// The scenario as performed.
+    pub scenario: Scenario,
+    /// The stage's name: `sim`, `qemu`, ….
+    pub stage: String,
+    /// What the network did.
+    pub network: NetworkStats,
+    /// The one command that repeats this run.
+    pub repeat: String,
+}
+
+impl RunInfo {
+    /// A run of `scenario` on `stage`.
+    #[must_use]
+    pub fn new(scenario: Scenario, stage: &str, network: NetworkStats) -> RunInfo {
+        let repeat = format!("cargo compasso run scenarios/{}.toml --on {stage} --seed {}", scenario.name, scenario.seed);
+        RunInfo { scenario, stage: stage.to_owned(), network, repeat }
+    }
+}
+
+/// Checks a run's trace and sums it up.
+#[must_use]
+pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
+    let scenario = &info.scenario;
+    let setting = match scenario_event(scenario, &info.stage) {
+        Event::Scenario(map) => Setting::from_line(&map),
+        _ => Setting::unknown(),
+    };
+    let trace = Trace::new(events, Some(setting));
+    let entries = Entries::of(&trace);
+    let findings = check_all(&trace, &entries);
+    let leadership = Leadership::of(&trace);
+    let messages = Messages::of(&trace);
+    let mut summary = Summary {
+        scenario: scenario.name.clone(),
+        stage: info.stage.clone(),
+        seed: scenario.seed,
+        nodes: scenario.ids.len(),
+        events: events.len(),
+        duration_us: trace.end_us.unwrap_or(0),
+        held: false,
+        election: (scenario.election.algorithm != ElectionChoice::None).then(|| election(scenario, &leadership, &messages)),
+        mutex: (scenario.mutex.algorithm != MutexChoice::None).then(|| mutex::section(scenario, &trace, &entries, &messages)),
+        clock: (scenario.clock.sync != ClockChoice::None).then(|| clock::section(scenario, &trace, &leadership, &messages)),
+        deadlock: None,
+        network: network(info.network, &trace),
+        faults: faults(&trace),
+        expectations: Vec::new(),
+        checked: findings.checked(),
+        violations: findings.violations,
+        not_checked: findings.not_checked,
+        repeat: info.repeat.clone(),
+    };
+    summary.expectations = expectations(scenario, &summary);
+    summary.held = summary.exit_code() == 0;
+    summary
+}
+
+impl Summary {
+    /// 0 if every promise was kept and every expectation met, else 1.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.violations.is_empty() || self.expectations.iter().any(|expectation| !expectation.ok))
+    }
+}
+
+fn election(scenario: &Scenario, leadership: &Leadership, messages: &Messages) -> ElectionSection {
+    ElectionSection {
+        algorithm: election_name(scenario.election.algorithm).to_owned(),
+        leader: leadership.leader,
+        agreed: leadership.agreed,
+        term: leadership.term,
+        elections: leadership.terms,
+        messages: messages.election(),
+        retransmissions: messages.election_again(),
+        hardening_messages: messages.election_hardening(),
+        convergence_us: MedianMax::of(leadership.convergence_us.clone()),
+        leaders: leadership.spans.clone(),
+    }
+}
+
+fn network(stats: NetworkStats, trace: &Trace<'_>) -> NetworkSection {
+    let mut by_reason: BTreeMap<String, u64> = BTreeMap::new();
+    for event in trace.events {
+        if let Event::Drop { reason, .. } = &event.event {
+            *by_reason.entry(reason.to_string()).or_default() += 1;
+        }
+    }
+    NetworkSection {
+        datagrams: stats.datagrams,
+        bytes: stats.bytes,
+        lost: stats.lost,
+        duplicated: stats.duplicated,
+        reordered: stats.reordered,
+        refused: by_reason.values().sum(),
+        refused_by_reason: by_reason,
+    }
+}
+
+fn faults(trace: &Trace<'_>) -> Vec<Injected> {
+    trace.faults.iter().map(|(at_us, fault)| Injected { at_us: *at_us, what: fault_fields(fault) }).collect()
+}
+
+fn fault_fields(fault: &Fault) -> Map<String, Value> {
+    let value = match fault {
+        Fault::Crash(id) => json!({ "crash": id }),
+        Fault::Restart(id) => json!({ "restart": id }),
+        Fault::Pause(id) => json!({ "pause": id }),
+        Fault::Resume(id) => json!({ "resume": id }),
+        Fault::Partition(sides) => json!({ "partition": sides }),
+        Fault::Heal => json!({ "heal": true }),
+        Fault::DropToken => json!({ "drop_token": true }),
+        Fault::SetSkew { node, ppm } => json!({ "set_skew": { "node": node, "ppm": ppm } }),
+        Fault::Other(map) => Value::Object(map.clone()),
+    };
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
+    let expect = &scenario.expect;
+    let mut list = Vec::new();
+    let mut add = |name: &str, wanted: Value, got: Value, ok: bool| {
+        list.push(Expectation { name: name.to_owned(), wanted, got, ok });
+    };
+    if let Some(leader) = expect.leader {
+        let got = match &summary.election {
+            Some(election) => election.leader.filter(|_| election.agreed),
+            None => scenario.ids.iter().max().copied(),
+        };
+        add("leader", leader.into(), got.into(), got == Some(leader));
+    }
+    let mut at_least = |name: &str, wanted: Option<u64>, got: u64| {
+        if let Some(wanted) = wanted {
+            add(name, wanted.into(), got.into(), got >= wanted);
+        }
+    };
+    let mutex = summary.mutex.as_ref();
+    at_least("entries_min", expect.entries_min, mutex.map_or(0, |mutex| mutex.entries));
+    at_least("entries_each_min", expect.entries_each_min, mutex.and_then(|mutex| mutex.by_node.values().min().copied()).unwrap_or(0));
+    at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
+    at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    if let Some(wanted) = expect.gaps {
+        let gaps = summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));
+        let got: u64 = gaps.map(|item| item.count).sum();
+        add("gaps", wanted.into(), got.into(), got == wanted);
+    }
+    if let Some(wanted) = expect.violations {
+        let got = summary.violations.len() as u64;
+        add("violations", wanted.into(), got.into(), got == wanted);
+    }
+    list
+}

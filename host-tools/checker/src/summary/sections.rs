@@ -1,0 +1,200 @@
+//! The summary's fields, in the order in which they are written.
+
+use super::{leadership::Led, stats::{MedianMax, RoundTrip, Stats}};
+use crate::findings::{NotChecked, Violation};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Everything that is told about a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Where it was performed.
+    pub stage: String,
+    /// The seed used.
+    pub seed: u64,
+    /// How many nodes took part.
+    pub nodes: usize,
+    /// How many events the trace has.
+    pub events: usize,
+    /// How long it took, in true time.
+    pub duration_us: i64,
+    /// Every promise was kept and every expectation met.
+    pub held: bool,
+    /// Promises not kept.
+    pub violations: Vec<Violation>,
+    /// What the scenario expected.
+    pub expectations: Vec<Expectation>,
+    /// The election; nothing if the scenario has none.
+    pub election: Option<ElectionSection>,
+    /// Mutual exclusion; nothing if the scenario has none.
+    pub mutex: Option<MutexSection>,
+    /// The clocks; nothing if they are not synchronized.
+    pub clock: Option<ClockSection>,
+    /// Deadlocks; nothing while the strategy is to ignore them.
+    pub deadlock: Option<Value>,
+    /// The network.
+    pub network: NetworkSection,
+    /// What the stage did.
+    pub faults: Vec<Injected>,
+    /// Properties of which at least one case was decided.
+    pub checked: Vec<String>,
+    /// What was not decided, and why.
+    pub not_checked: Vec<NotChecked>,
+    /// The one command that repeats this run.
+    pub repeat: String,
+}
+
+/// One line of `[expect]`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Expectation {
+    /// The field.
+    pub name: String,
+    /// What the scenario asks.
+    pub wanted: Value,
+    /// What came.
+    pub got: Value,
+    /// It was met.
+    pub ok: bool,
+}
+
+/// Something the stage did.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Injected {
+    /// When.
+    pub at_us: i64,
+    /// What, as in the trace.
+    #[serde(flatten)]
+    pub what: Map<String, Value>,
+}
+
+/// The election.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ElectionSection {
+    /// Its algorithm.
+    pub algorithm: String,
+    /// Whom the majority names at the end.
+    pub leader: Option<u16>,
+    /// All live nodes of the majority's side name that one.
+    pub agreed: bool,
+    /// Its term.
+    pub term: Option<u64>,
+    /// Terms that a majority followed.
+    pub elections: u64,
+    /// Textbook messages, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Repeats of those.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds.
+    pub hardening_messages: BTreeMap<String, u64>,
+    /// From a leader's crash, or the first call, until all of the majority's side agree.
+    pub convergence_us: Option<MedianMax>,
+    /// Who led when.
+    pub leaders: Vec<Led>,
+}
+
+/// Mutual exclusion.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MutexSection {
+    /// Its algorithm.
+    pub algorithm: String,
+    /// Visits.
+    pub entries: u64,
+    /// Visits of each node.
+    pub by_node: BTreeMap<u16, u64>,
+    /// Requests made.
+    pub requests: u64,
+    /// Textbook messages, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Those, for each visit.
+    pub messages_per_entry: Option<f64>,
+    /// From request to entry.
+    pub client_delay_us: Option<Stats>,
+    /// From an exit to the next entry, where somebody was waiting.
+    pub sync_delay_us: Option<Stats>,
+    /// Repeats of textbook messages.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds, the acknowledgements of all of them included.
+    pub hardening_messages: BTreeMap<String, u64>,
+    /// Tokens made in place of lost ones.
+    pub regenerated: u64,
+    /// Accesses refused for a stale fence.
+    pub fenced: u64,
+}
+
+/// A crystal's rate.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Skew {
+    /// What the stage set, where it can.
+    #[serde(rename = "true")]
+    pub real: Option<f64>,
+    /// What the node estimated, if its algorithm does.
+    pub estimated: Option<f64>,
+}
+
+/// The clocks.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClockSection {
+    /// The algorithm.
+    pub algorithm: String,
+    /// Distance from the coordinator's clock at the same true instant, after each node's first sync.
+    pub error_us: Option<Stats>,
+    /// The same, from `converged_us` on.
+    pub after_convergence: Option<Stats>,
+    /// From when on all live clocks were within a median round trip for a second.
+    pub converged_us: Option<i64>,
+    /// Largest distance between two live nodes' clocks, over the instants of the run.
+    pub spread_us: Option<Stats>,
+    /// Largest distance that unsynchronized clocks would have had.
+    pub raw_spread_us: i64,
+    /// Round trips of the exchanges that were used.
+    pub rtt_us: Option<RoundTrip>,
+    /// Half width of the clocks' intervals; nothing where the algorithm gives none.
+    pub bound_us: Option<RoundTrip>,
+    /// Intervals that did not contain the reference; nothing where the algorithm gives none.
+    pub bound_broken: Option<u64>,
+    /// How often a cluster clock ran backwards.
+    pub backward_steps: u64,
+    /// Each crystal's rate.
+    pub skew_ppm: BTreeMap<u16, Skew>,
+    /// Messages of the synchronization, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Corrections made.
+    pub syncs: u64,
+}
+
+/// What a stage's network did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetworkStats {
+    /// Datagrams between nodes that entered the network.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Lost on purpose: by chance or by a partition.
+    pub lost: u64,
+    /// Delivered twice on purpose.
+    pub duplicated: u64,
+    /// Held back on purpose.
+    pub reordered: u64,
+}
+
+/// The network.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NetworkSection {
+    /// Datagrams between nodes that entered the network.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Lost on purpose.
+    pub lost: u64,
+    /// Delivered twice on purpose.
+    pub duplicated: u64,
+    /// Held back on purpose.
+    pub reordered: u64,
+    /// Refused by their receivers.
+    pub refused: u64,
+    /// Why.
+    pub refused_by_reason: BTreeMap<String, u64>,
+}

@@ -1,0 +1,204 @@
+//! One event of a trace.
+
+use super::vector::{Stamp, Vector};
+use serde_json::{Map, Value};
+use std::{borrow::Cow, fmt};
+
+/// Text that is mostly known beforehand.
+pub type Text = Cow<'static, str>;
+
+/// What the resource is called where nothing else is said.
+pub const DEFAULT_RESOURCE: &str = "cs";
+
+/// Where an event comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NodeRef {
+    /// A node.
+    Node(u16),
+    /// Whoever performs the run.
+    Stage,
+}
+
+/// One line of the trace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceEvent {
+    /// Whose event it is.
+    pub node: NodeRef,
+    /// The how-manieth event of this incarnation, from 1.
+    pub seq: u64,
+    /// The boot incarnation, from 1.
+    pub inc: u32,
+    /// Lamport time.
+    pub lamport: Option<u64>,
+    /// Vector time.
+    pub vector: Option<Vector>,
+    /// The node's hardware clock.
+    pub hw_us: Option<i64>,
+    /// The node's cluster clock, once it has one.
+    pub cluster_us: Option<i64>,
+    /// True time since the start of the run, where the stage knows it.
+    pub true_us: Option<i64>,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What a stage did to the cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Fault {
+    /// A node was killed.
+    Crash(u16),
+    /// A killed node was booted again.
+    Restart(u16),
+    /// A node was stopped.
+    Pause(u16),
+    /// A stopped node was let go on.
+    Resume(u16),
+    /// The network was split into these sides.
+    Partition(Vec<Vec<u16>>),
+    /// The network was made whole.
+    Heal,
+    /// The token was ordered to be lost.
+    DropToken,
+    /// A crystal was bent.
+    SetSkew {
+        /// Whose.
+        node: u16,
+        /// Parts per million from nominal.
+        ppm: f64,
+    },
+    /// One that this version does not know.
+    Other(Map<String, Value>),
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "the fields carry the names of the trace's format")]
+pub enum Event {
+    /// A life began.
+    Boot { incarnation: u32 },
+    /// A datagram left; `again` if it repeats one.
+    Send { to: u16, kind: Text, id: u64, again: bool },
+    /// A datagram was accepted, sent in the sender's life `from_inc`.
+    Recv { from: u16, kind: Text, id: u64, from_inc: u32 },
+    /// A datagram was refused.
+    Drop { from: Option<u16>, reason: Text },
+    /// The application asks for a resource.
+    Request { resource: Text },
+    /// The node is inside; the lease left is in hardware microseconds.
+    CsEnter { resource: Text, fence: u64, lease_us: Option<u64> },
+    /// The lease of a node inside was renewed.
+    CsRenew { resource: Text, fence: u64, lease_us: u64 },
+    /// The node is outside again.
+    CsExit { resource: Text, fence: u64 },
+    /// An access with this fence was refused.
+    Fenced { resource: Text, fence: u64 },
+    /// The node calls an election.
+    ElectionStart { term: u64 },
+    /// The node names its leader.
+    Leader { id: u16, term: u64 },
+    /// A view came into force.
+    View { term: u64, number: u64, members: Vec<u16> },
+    /// Somebody is suspected.
+    Suspect { id: u16 },
+    /// A suspicion is taken back.
+    Trust { id: u16 },
+    /// The clock was compared with its source and corrected.
+    Sync { offset_us: i64, rtt_us: u64, error_us: u64, source: Option<u16> },
+    /// The token arrived or was made here.
+    Token { resource: Text, epoch: u64, serial: u64 },
+    /// A token was made in place of a lost one.
+    TokenRegenerated { resource: Text, epoch: u64 },
+    /// The token was thrown away on command.
+    TokenDropped { resource: Text, epoch: u64 },
+    /// A queue was full, so often so far.
+    Overflow { count: u64 },
+    /// From the stage: what is performed.
+    Scenario(Map<String, Value>),
+    /// From the stage: what it did.
+    Fault(Fault),
+    /// From the stage: events of a node that never reached the collector.
+    Gap { of: u16, inc: u32, missed: u64 },
+    /// From the stage: the run ended as planned.
+    End,
+    /// One that this version does not know; kept as it is.
+    Other { name: String, fields: Map<String, Value> },
+}
+
+impl TraceEvent {
+    /// An event of the stage.
+    #[must_use]
+    pub fn stage(seq: u64, true_us: Option<i64>, event: Event) -> TraceEvent {
+        TraceEvent {
+            node: NodeRef::Stage, seq, inc: 1, lamport: None, vector: None, hw_us: None, cluster_us: None, true_us, event,
+        }
+    }
+
+    /// The node it belongs to, unless it is the stage's.
+    #[must_use]
+    pub fn node_id(&self) -> Option<u16> {
+        match self.node {
+            NodeRef::Node(id) => Some(id),
+            NodeRef::Stage => None,
+        }
+    }
+
+    /// Its place in its node's history.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        (self.inc, self.seq)
+    }
+
+    /// When it happened, on the best clock the trace has for it.
+    #[must_use]
+    pub fn at_us(&self) -> i64 {
+        self.true_us.or(self.cluster_us).or(self.hw_us).unwrap_or(0)
+    }
+
+    /// Its name: `node:seq`, or `node:inc.seq` after a restart.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.inc == 1 { format!("{}:{}", self.node, self.seq) } else { format!("{}:{}.{}", self.node, self.inc, self.seq) }
+    }
+}
+
+impl fmt::Display for NodeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeRef::Node(id) => id.fmt(f),
+            NodeRef::Stage => f.write_str("stage"),
+        }
+    }
+}
+
+impl Event {
+    /// The event's name in the trace.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Event::Boot { .. } => "boot",
+            Event::Send { .. } => "send",
+            Event::Recv { .. } => "recv",
+            Event::Drop { .. } => "drop",
+            Event::Request { .. } => "request",
+            Event::CsEnter { .. } => "cs_enter",
+            Event::CsRenew { .. } => "cs_renew",
+            Event::CsExit { .. } => "cs_exit",
+            Event::Fenced { .. } => "fenced",
+            Event::ElectionStart { .. } => "election_start",
+            Event::Leader { .. } => "leader",
+            Event::View { .. } => "view",
+            Event::Suspect { .. } => "suspect",
+            Event::Trust { .. } => "trust",
+            Event::Sync { .. } => "sync",
+            Event::Token { .. } => "token",
+            Event::TokenRegenerated { .. } => "token_regenerated",
+            Event::TokenDropped { .. } => "token_dropped",
+            Event::Overflow { .. } => "overflow",
+            Event::Scenario(_) => "scenario",
+            Event::Fault(_) => "fault",
+            Event::Gap { .. } => "gap",
+            Event::End => "end",
+            Event::Other { name, .. } => name,
+        }
+    }
+}

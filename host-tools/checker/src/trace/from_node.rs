@@ -1,0 +1,71 @@
+//! From what a node reports to a line of the trace.
+
+use super::event::{DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
+use compasso_wire::{Observation, ResourceId, telemetry::Event as Seen};
+
+impl TraceEvent {
+    /// A node's observation as an event of the trace. `ids` is the ring, `resources` the names.
+    #[must_use]
+    pub fn from_observation(
+        node_id: u16,
+        incarnation: u32,
+        observation: &Observation,
+        true_us: Option<i64>,
+        ids: &[u16],
+        resources: &[String],
+    ) -> TraceEvent {
+        let vector = ids.iter().zip(&observation.vector.0).filter(|(_, entry)| entry.incarnation > 0);
+        TraceEvent {
+            node: NodeRef::Node(node_id),
+            seq: u64::from(observation.seq),
+            inc: incarnation,
+            lamport: Some(observation.lamport),
+            vector: Some(vector.map(|(id, entry)| (*id, (entry.incarnation, u64::from(entry.count)))).collect()),
+            hw_us: Some(observation.hw.0 as i64),
+            cluster_us: observation.cluster.map(|cluster| cluster.0),
+            true_us,
+            event: event(&observation.event, ids, resources),
+        }
+    }
+}
+
+fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
+    let named = |resource: ResourceId| -> Text {
+        match resources.get(usize::from(resource.0)) {
+            Some(name) if name != DEFAULT_RESOURCE => Text::Owned(name.clone()),
+            None if resource.0 > 0 => Text::Owned(format!("resource-{}", resource.0)),
+            _ => Text::Borrowed(DEFAULT_RESOURCE),
+        }
+    };
+    match *seen {
+        Seen::Boot { incarnation } => Event::Boot { incarnation },
+        Seen::Send { to, kind, id, again } => Event::Send { to: to.0, kind: kind.as_str().into(), id: id.into(), again },
+        Seen::Recv { from, incarnation, kind, id } => {
+            Event::Recv { from: from.0, kind: kind.as_str().into(), id: id.into(), from_inc: incarnation }
+        }
+        Seen::Drop { from, reason } => Event::Drop { from: from.map(|id| id.0), reason: reason.as_str().into() },
+        Seen::Request { resource } => Event::Request { resource: named(resource) },
+        Seen::CsEnter { resource, fence, lease_us } => Event::CsEnter { resource: named(resource), fence: fence.0, lease_us },
+        Seen::CsRenew { resource, fence, lease_us } => Event::CsRenew { resource: named(resource), fence: fence.0, lease_us },
+        Seen::CsExit { resource, fence } => Event::CsExit { resource: named(resource), fence: fence.0 },
+        Seen::Fenced { resource, fence } => Event::Fenced { resource: named(resource), fence: fence.0 },
+        Seen::ElectionStart { term } => Event::ElectionStart { term: term.0 },
+        Seen::Leader { id, term } => Event::Leader { id: id.0, term: term.0 },
+        Seen::View { term, number, members } => Event::View {
+            term: term.0,
+            number: number.into(),
+            members: members.iter().filter_map(|position| ids.get(position).copied()).collect(),
+        },
+        Seen::Suspect { id } => Event::Suspect { id: id.0 },
+        Seen::Trust { id } => Event::Trust { id: id.0 },
+        Seen::Sync { source, offset_us, rtt_us, error_us } => {
+            Event::Sync { offset_us, rtt_us: rtt_us.into(), error_us: error_us.into(), source: Some(source.0) }
+        }
+        Seen::Token { resource, epoch, serial } => {
+            Event::Token { resource: named(resource), epoch: epoch.into(), serial: serial.into() }
+        }
+        Seen::TokenRegenerated { resource, epoch } => Event::TokenRegenerated { resource: named(resource), epoch: epoch.into() },
+        Seen::TokenDropped { resource, epoch } => Event::TokenDropped { resource: named(resource), epoch: epoch.into() },
+        Seen::Overflow { count } => Event::Overflow { count: count.into() },
+    }
+}

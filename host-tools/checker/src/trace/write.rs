@@ -1,0 +1,202 @@
+//! Writing a trace: one field order, so that the same run gives the same bytes.
+
+use super::event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, TraceEvent};
+use serde_json::{Map, Value};
+use std::{fmt::Write as _, io};
+
+/// Appends one event as one line, newline included.
+pub fn write_line(event: &TraceEvent, out: &mut String) {
+    out.push('{');
+    match event.node {
+        NodeRef::Node(id) => number(out, "node", id),
+        NodeRef::Stage => text(out, "node", "stage"),
+    }
+    number(out, "seq", event.seq);
+    if event.inc != 1 {
+        number(out, "inc", event.inc);
+    }
+    optional(out, "lamport", event.lamport);
+    if let Some(vector) = &event.vector {
+        key(out, "vector");
+        out.push('{');
+        for (position, (node, (inc, count))) in vector.iter().enumerate() {
+            let comma = if position == 0 { "" } else { "," };
+            let _ = if inc == 1 {
+                write!(out, "{comma}\"{node}\":{count}")
+            } else {
+                write!(out, "{comma}\"{node}\":\"{inc}.{count}\"")
+            };
+        }
+        out.push('}');
+    }
+    optional(out, "hw_us", event.hw_us);
+    optional(out, "cluster_us", event.cluster_us);
+    optional(out, "true_us", event.true_us);
+    text(out, "event", event.event.name());
+    fields(out, &event.event);
+    out.push_str("}\n");
+}
+
+/// Writes a whole trace.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_trace<'a>(events: impl IntoIterator<Item = &'a TraceEvent>, out: &mut impl io::Write) -> io::Result<()> {
+    let mut buffer = String::new();
+    for event in events {
+        write_line(event, &mut buffer);
+        if buffer.len() > 1 << 16 {
+            out.write_all(buffer.as_bytes())?;
+            buffer.clear();
+        }
+    }
+    out.write_all(buffer.as_bytes())
+}
+
+fn fields(out: &mut String, event: &Event) {
+    match event {
+        Event::Boot { incarnation } => number(out, "incarnation", incarnation),
+        Event::Send { to, kind, id, again } => {
+            number(out, "to", to);
+            text(out, "kind", kind);
+            number(out, "id", id);
+            if *again {
+                number(out, "again", true);
+            }
+        }
+        Event::Recv { from, kind, id, from_inc } => {
+            number(out, "from", from);
+            text(out, "kind", kind);
+            number(out, "id", id);
+            if *from_inc != 1 {
+                number(out, "from_inc", from_inc);
+            }
+        }
+        Event::Drop { from, reason } => {
+            optional(out, "from", *from);
+            text(out, "reason", reason);
+        }
+        Event::Request { resource } => text(out, "resource", resource),
+        Event::CsEnter { resource, fence, lease_us } => {
+            text(out, "resource", resource);
+            number(out, "fence", fence);
+            optional(out, "lease_us", *lease_us);
+        }
+        Event::CsRenew { resource, fence, lease_us } => {
+            text(out, "resource", resource);
+            number(out, "fence", fence);
+            number(out, "lease_us", lease_us);
+        }
+        Event::CsExit { resource, fence } | Event::Fenced { resource, fence } => {
+            text(out, "resource", resource);
+            number(out, "fence", fence);
+        }
+        Event::ElectionStart { term } => number(out, "term", term),
+        Event::Leader { id, term } => {
+            number(out, "id", id);
+            number(out, "term", term);
+        }
+        Event::View { term, number: view, members } => {
+            number(out, "term", term);
+            number(out, "number", view);
+            ids(out, "members", members);
+        }
+        Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
+        Event::Sync { offset_us, rtt_us, error_us, source } => {
+            number(out, "offset_us", offset_us);
+            number(out, "rtt_us", rtt_us);
+            number(out, "error_us", error_us);
+            optional(out, "source", *source);
+        }
+        Event::Token { resource, epoch, serial } => {
+            number(out, "epoch", epoch);
+            number(out, "serial", serial);
+            special(out, resource);
+        }
+        Event::TokenRegenerated { resource, epoch } | Event::TokenDropped { resource, epoch } => {
+            number(out, "epoch", epoch);
+            special(out, resource);
+        }
+        Event::Overflow { count } => number(out, "count", count),
+        Event::Scenario(map) | Event::Other { fields: map, .. } => all(out, map),
+        Event::Fault(fault) => self::fault(out, fault),
+        Event::Gap { of, inc, missed } => {
+            number(out, "of", of);
+            number(out, "inc", inc);
+            number(out, "missed", missed);
+        }
+        Event::End => {}
+    }
+}
+
+fn fault(out: &mut String, fault: &Fault) {
+    match fault {
+        Fault::Crash(id) => number(out, "crash", id),
+        Fault::Restart(id) => number(out, "restart", id),
+        Fault::Pause(id) => number(out, "pause", id),
+        Fault::Resume(id) => number(out, "resume", id),
+        Fault::Partition(sides) => {
+            key(out, "partition");
+            out.push_str(&Value::from(sides.clone()).to_string());
+        }
+        Fault::Heal => number(out, "heal", true),
+        Fault::DropToken => number(out, "drop_token", true),
+        Fault::SetSkew { node, ppm } => {
+            key(out, "set_skew");
+            let _ = write!(out, "{{\"node\":{node},\"ppm\":{}}}", Value::from(*ppm));
+        }
+        Fault::Other(map) => all(out, map),
+    }
+}
+
+fn key(out: &mut String, name: &str) {
+    if !out.ends_with('{') {
+        out.push(',');
+    }
+    let _ = write!(out, "\"{name}\":");
+}
+
+fn number(out: &mut String, name: &str, value: impl std::fmt::Display) {
+    key(out, name);
+    let _ = write!(out, "{value}");
+}
+
+fn optional(out: &mut String, name: &str, value: Option<impl std::fmt::Display>) {
+    if let Some(value) = value {
+        number(out, name, value);
+    }
+}
+
+fn text(out: &mut String, name: &str, value: &str) {
+    key(out, name);
+    if value.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-')) {
+        let _ = write!(out, "\"{value}\"");
+    } else {
+        out.push_str(&Value::from(value).to_string());
+    }
+}
+
+/// The resource, where it is not the only one.
+fn special(out: &mut String, resource: &str) {
+    if resource != DEFAULT_RESOURCE {
+        text(out, "resource", resource);
+    }
+}
+
+fn ids(out: &mut String, name: &str, ids: &[u16]) {
+    key(out, name);
+    out.push('[');
+    for (position, id) in ids.iter().enumerate() {
+        let _ = write!(out, "{}{id}", if position == 0 { "" } else { "," });
+    }
+    out.push(']');
+}
+
+fn all(out: &mut String, map: &Map<String, Value>) {
+    for (name, value) in map {
+        if !out.ends_with('{') {
+            out.push(',');
+        }
+        let _ = write!(out, "{}:{value}", Value::from(name.as_str()));
+    }
+}

@@ -1,0 +1,130 @@
+//! A checker that cannot fail is worthless: each property has a trace that violates exactly it,
+//! and there are good traces that violate nothing.
+
+use compasso_checker::{CheckReport, check, trace::read_file};
+use std::collections::BTreeSet;
+
+fn report(name: &str) -> CheckReport {
+    let path = format!("{}/tests/traces/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    check(&read_file(path).unwrap_or_else(|error| panic!("{error}")))
+}
+
+#[track_caller]
+fn violates_exactly(name: &str, property: &str, detail: &str) {
+    let report = report(name);
+    let violated: BTreeSet<&str> = report.violations.iter().map(|violation| violation.property.as_str()).collect();
+    assert_eq!(violated, BTreeSet::from([property]), "{name}: {:#?}", report.violations);
+    assert!(report.violations.iter().any(|violation| violation.detail.contains(detail)), "{name}: {:#?}", report.violations);
+    assert!(report.violations.iter().all(|violation| !violation.nodes.is_empty() && !violation.events.is_empty()), "{:#?}", report.violations);
+    assert_eq!(report.exit_code(), 1);
+}
+
+#[track_caller]
+fn holds(name: &str) -> CheckReport {
+    let report = report(name);
+    assert_eq!(report.violations, [], "{name}");
+    assert_eq!(report.exit_code(), 0);
+    report
+}
+
+#[test]
+fn a_good_trace_violates_nothing_and_is_not_vacuous() {
+    let report = holds("good");
+    for property in ["ME1", "ME2", "E1", "E2", "token", "fence", "clock-monotonic", "causality"] {
+        assert!(report.checked.iter().any(|name| name == property), "{property}");
+    }
+    for property in ["ME3", "clock-bound", "cut", "deadlock"] {
+        assert!(report.not_checked.iter().any(|item| item.property == property), "{property}");
+    }
+}
+
+#[test]
+fn two_inside_violate_me1() {
+    violates_exactly("me1", "ME1", "while 2 was inside");
+    violates_exactly("me1-foreign", "ME1", "no message tells that it had left");
+}
+
+#[test]
+fn a_grant_before_the_lease_has_ended_violates_me1() {
+    violates_exactly("me1-lease", "ME1", "longer by true time");
+}
+
+#[test]
+fn a_request_that_starves_violates_me2() {
+    violates_exactly("me2", "ME2", "never granted");
+    violates_exactly("me2-overtaking", "ME2", "times while the request of 0 waited");
+}
+
+#[test]
+fn two_leaders_of_one_term_violate_e1() {
+    violates_exactly("e1", "E1", "has two leaders: 0 and 1");
+}
+
+#[test]
+fn going_back_to_a_lower_term_violates_e1() {
+    violates_exactly("e1-lower-term", "E1", "after a leader of term");
+}
+
+#[test]
+fn a_leader_that_is_not_the_highest_violates_e1() {
+    violates_exactly("e1-highest", "E1", "1 named 1, but 2 was alive");
+}
+
+#[test]
+fn an_entry_on_the_minoritys_side_violates_e1() {
+    violates_exactly("e1-minority", "E1", "its side has no authority");
+}
+
+#[test]
+fn an_election_without_end_violates_e2() {
+    violates_exactly("e2", "E2", "never named a leader");
+}
+
+#[test]
+fn two_tokens_of_one_epoch_violate_token() {
+    violates_exactly("token", "token", "two tokens of one epoch");
+    violates_exactly("token-epoch", "token", "was begun 2 times");
+}
+
+#[test]
+fn a_fence_that_shrinks_violates_fence() {
+    violates_exactly("fence", "fence", "happened before");
+}
+
+#[test]
+fn a_clock_that_runs_backwards_violates_clock_monotonic() {
+    violates_exactly("clock-monotonic", "clock-monotonic", "and then 400000 us");
+}
+
+#[test]
+fn stamps_that_contradict_the_order_violate_causality() {
+    violates_exactly("causality", "causality", "received what 0 never sent");
+    violates_exactly("causality-vector", "causality", "does not know what its send knew");
+    violates_exactly("causality-time", "causality", "300 us before 0 sent");
+    violates_exactly("causality-hole", "causality", "no gap declares them");
+    violates_exactly("causality-circle", "causality", "sent only afterwards");
+}
+
+#[test]
+fn a_counted_gap_is_not_checked_and_counted() {
+    let report = holds("good-gap");
+    let gap = report.not_checked.iter().find(|item| item.reason == "the send of a receive lies in a counted gap");
+    assert_eq!(gap.map(|item| item.count), Some(1));
+}
+
+#[test]
+fn a_lost_token_regenerated_after_the_lease_is_no_violation() {
+    holds("good-crash");
+}
+
+#[test]
+fn a_refused_fence_is_the_defence_working() {
+    holds("good-fenced");
+}
+
+#[test]
+fn a_trace_without_stamps_is_judged_by_its_sends_and_receives() {
+    let report = holds("good-foreign");
+    assert!(report.checked.iter().any(|name| name == "ME1"));
+    assert!(report.not_checked.iter().any(|item| item.property == "E1"));
+}

@@ -1,0 +1,107 @@
+//! What can be said on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Keeps microcontrollers in time, in turn and in agreement: performs experiments and judges them.
+#[derive(Parser)]
+#[command(name = "compasso", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  compasso run                                   the concert, on five emulated boards
+  compasso run --on sim --seed 7                 the same in the simulator, in a blink
+  compasso run scenarios/concert.toml --json     for machines: the summary on stdout
+  compasso check runs/concert-7-sim/trace.jsonl  judge a recorded trace again
+  compasso doctor                                what is missing on this machine
+
+Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
+input; 3 the machine lacks something; 4 a node crashed by itself; 5 the run did not end in time.";
+
+/// The calls.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Perform an experiment, collect every log, judge every promise.
+    Run(RunArgs),
+    /// Judge a recorded trace.
+    Check(CheckArgs),
+    /// Say what is missing on this machine, and how to get it.
+    Doctor(DoctorArgs),
+    /// Measure the image: size, memory and counted instructions, against their budgets.
+    Budget(BudgetArgs),
+    /// Print shell completions.
+    #[command(after_help = "Example:\n  compasso completions bash > ~/.local/share/bash-completion/completions/compasso")]
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+}
+
+/// `compasso run`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso run                                       scenarios/concert.toml on emulated boards
+  compasso run scenarios/partition.toml --on sim     another experiment, simulated
+  compasso run --on sim,qemu --seed 3 --json         both, one document each in an array
+
+The run's folder holds scenario.toml, trace.jsonl, summary.json and, from emulated boards,
+network.pcapng (opens in Wireshark) and nodes/<id>.log.")]
+pub struct RunArgs {
+    /// The scenario [default: scenarios/concert.toml].
+    pub scenario: Option<PathBuf>,
+    /// Where to perform it; several with commas: sim (simulator), qemu (emulated boards).
+    #[arg(long, value_delimiter = ',', default_value = "qemu", value_name = "STAGE")]
+    pub on: Vec<String>,
+    /// Decides everything random, instead of the scenario's own seed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// The run's folder [default: runs/<name>-<seed>-<stage>]; with several stages, the folder of theirs.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the summary as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso check`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  compasso check runs/concert-7-sim/trace.jsonl --json")]
+pub struct CheckArgs {
+    /// The trace: JSON Lines, one event a line, whoever wrote it.
+    pub trace: PathBuf,
+    /// Print the findings as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso doctor`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  compasso doctor            look only\n  compasso doctor --install  install what is missing and build the image")]
+pub struct DoctorArgs {
+    /// Install what is missing (as root with apt), and build the image.
+    #[arg(long)]
+    pub install: bool,
+    /// Print the findings as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `compasso budget`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  compasso budget --json\n\nThe budgets stand in budget.toml, each with its reason.")]
+pub struct BudgetArgs {
+    /// Print the measurements as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+}

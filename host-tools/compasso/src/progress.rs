@@ -1,0 +1,68 @@
+//! How far a long run is: a bar on a terminal, a few lines elsewhere.
+
+use crate::outcome::Talk;
+use compasso_scenario::{Action, format_duration};
+use compasso_stage::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shows the progress of one performance.
+pub struct Display {
+    bar: ProgressBar,
+    talk: Talk,
+}
+
+impl Display {
+    /// A bar, unless nobody wants to see one.
+    pub fn new(talk: Talk, title: &str) -> Display {
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        if talk.quiet {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(title.to_owned());
+        Display { bar, talk }
+    }
+
+    /// Takes one report.
+    pub fn show(&self, progress: &Progress) {
+        match progress {
+            Progress::Booting { booted, of } => self.bar.set_message(format!("{booted} of {of} boards have booted")),
+            Progress::Running { at, of, events } => {
+                self.bar.set_length(of.as_millis() as u64);
+                self.bar.set_position(at.as_millis() as u64);
+                self.bar.set_message(format!("{} of {} s, {events} events", at.as_secs(), of.as_secs()));
+            }
+            Progress::Performed(step) => {
+                let line = format!("  at {:>6}: {}", format_duration(step.at), describe(&step.action));
+                if self.bar.is_hidden() {
+                    self.talk.say(&line);
+                } else {
+                    self.bar.println(line);
+                }
+            }
+            Progress::Draining { open } => self.bar.set_message(format!("waiting for the last {open} requests")),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn describe(action: &Action) -> String {
+    match action {
+        Action::Crash(id) => format!("node {id} is killed"),
+        Action::Restart(id) => format!("node {id} boots again"),
+        Action::Pause(id) => format!("node {id} is stopped"),
+        Action::Resume(id) => format!("node {id} goes on"),
+        Action::Partition(sides) => format!("the network is split: {sides:?}"),
+        Action::Heal => "the network is whole again".to_owned(),
+        Action::Lock { node, hold, .. } => format!("node {node} asks to enter for {}", format_duration(*hold)),
+        Action::Elect(id) => format!("node {id} calls an election"),
+        Action::SetSkew { node, ppm } => format!("node {node}'s crystal is bent to {ppm} ppm"),
+        Action::DropToken => "the token is thrown away".to_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! `compasso run`: the main job.
+
+use crate::{
+    cli::RunArgs,
+    outcome::{Outcome, Talk, failure},
+    progress::Display,
+};
+use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
+use compasso_scenario::Scenario;
+use compasso_stage::{
+    Failure, Options, RunOutput, interrupt_flag, perform as perform_on_boards,
+    setup::{self, BoardKind, Needs},
+};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Sim,
+    Qemu,
+}
+
+impl Stage {
+    fn parse(name: &str) -> Result<Stage, String> {
+        match name {
+            "sim" => Ok(Stage::Sim),
+            "qemu" => Ok(Stage::Qemu),
+            "rp2040" | "boards" => Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu")),
+            _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu")),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Stage::Sim => "sim",
+            Stage::Qemu => "qemu",
+        }
+    }
+}
+
+/// What a stage leaves behind, whichever it was.
+struct Performed {
+    trace: Vec<TraceEvent>,
+    network: NetworkStats,
+    failures: Vec<Failure>,
+    overdue: Option<String>,
+    interrupted: bool,
+}
+
+/// Performs an experiment on each stage that was asked for.
+pub fn run(args: &RunArgs) -> Outcome {
+    let talk = Talk { json: args.json, quiet: args.quiet };
+    let (path, scenario, stages) = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err(line) => return talk.fail(Outcome::BadInput, &line),
+    };
+    let mut outcome = Outcome::Held;
+    let mut documents = Vec::new();
+    for stage in &stages {
+        let out = folder(args, &scenario, *stage, stages.len());
+        let repeat = format!("cargo compasso run {} --on {} --seed {}", path.display(), stage.name(), scenario.seed);
+        let (ended, document) = perform(talk, &scenario, *stage, &out, repeat);
+        outcome = outcome.or(ended);
+        documents.push(document);
+    }
+    match <[Value; 1]>::try_from(documents) {
+        Ok([document]) => talk.document(&document),
+        Err(documents) => talk.document(&Value::Array(documents)),
+    }
+    outcome
+}
+
+fn prepare(args: &RunArgs) -> Result<(PathBuf, Scenario, Vec<Stage>), String> {
+    let stages = args.on.iter().map(|name| Stage::parse(name)).collect::<Result<Vec<_>, _>>()?;
+    let path = match &args.scenario {
+        Some(path) => path.clone(),
+        None if Path::new(DEFAULT_SCENARIO).exists() => DEFAULT_SCENARIO.into(),
+        None => setup::workspace_root().map_err(|error| error.to_string())?.join(DEFAULT_SCENARIO),
+    };
+    let mut scenario = Scenario::load(&path).map_err(|error| error.to_string())?;
+    if let Some(seed) = args.seed {
+        scenario = scenario.with_seed(seed);
+    }
+    Ok((path, scenario, stages))
+}
+
+fn folder(args: &RunArgs, scenario: &Scenario, stage: Stage, stages: usize) -> PathBuf {
+    match &args.out {
+        Some(out) if stages == 1 => out.clone(),
+        Some(out) => out.join(stage.name()),
+        None => PathBuf::from("runs").join(format!("{}-{}-{}", scenario.name, scenario.seed, stage.name())),
+    }
+}
+
+fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: String) -> (Outcome, Value) {
+    if let Err(error) = fs::create_dir_all(out) {
+        let line = format!("cannot make the run's folder {}: {error}; choose another with --out", out.display());
+        anstream::eprintln!("compasso: {line}");
+        return (Outcome::Environment, failure(Outcome::Environment, &line));
+    }
+    talk.say(&format!(
+        "{}: {} nodes, {} s, seed {}, on {}",
+        scenario.name,
+        scenario.ids.len(),
+        scenario.duration.0 / 1_000_000,
+        scenario.seed,
+        stage.name()
+    ));
+    let performed = match stage {
+        Stage::Sim => Ok(simulate(scenario)),
+        Stage::Qemu => emulate(talk, scenario, out),
+    };
+    match performed {
+        Ok(performed) => conclude(talk, scenario, stage, out, repeat, performed),
+        Err(line) => {
+            anstream::eprintln!("compasso: {line}");
+            (Outcome::Environment, failure(Outcome::Environment, &line))
+        }
+    }
+}
+
+fn simulate(scenario: &Scenario) -> Performed {
+    let run = compasso_simulator::perform(scenario);
+    Performed { trace: run.trace, network: run.network, failures: Vec::new(), overdue: None, interrupted: false }
+}
+
+fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, String> {
+    let toolchain = setup::ensure(&Needs::ALL).map_err(|error| error.to_string())?;
+    let image = toolchain.build_image(BoardKind::Qemu).map_err(|error| error.to_string())?;
+    let qemu = toolchain.qemu.ok_or("no emulator was prepared")?;
+    let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    let options = Options { qemu, image, out: out.to_owned(), interrupted };
+    let display = Display::new(talk, &scenario.name);
+    let output = perform_on_boards(scenario, &options, &mut |progress| display.show(progress));
+    display.finish();
+    let RunOutput { events, network, failures, overdue, interrupted, .. } = output.map_err(|error| error.to_string())?;
+    Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
+}
+
+fn conclude(
+    talk: Talk,
+    scenario: &Scenario,
+    stage: Stage,
+    out: &Path,
+    repeat: String,
+    performed: Performed,
+) -> (Outcome, Value) {
+    let info = RunInfo { repeat, ..RunInfo::new(scenario.clone(), stage.name(), performed.network) };
+    let summary = judge(&performed.trace, &info);
+    let mut document = json!(summary);
+    document["interrupted"] = json!(performed.interrupted);
+    document["failures"] = performed.failures.iter().map(describe_failure).collect();
+    document["overdue"] = json!(performed.overdue);
+    show(talk, &summary, out);
+    let mut outcome = if summary.exit_code() == 0 { Outcome::Held } else { Outcome::Violated };
+    if let Some(why) = &performed.overdue {
+        anstream::eprintln!("compasso: the run did not end in time: {why}");
+        outcome = outcome.or(Outcome::Overdue);
+    }
+    for failure in &performed.failures {
+        anstream::eprintln!("compasso: node {} ended by itself ({})", failure.node, failure.reason);
+        for line in &failure.last_lines {
+            anstream::eprintln!("    {line}");
+        }
+        outcome = outcome.or(Outcome::NodeCrashed);
+    }
+    document["exit"] = json!(outcome.status());
+    if let Err(error) = write_folder(out, scenario, &performed.trace, &document) {
+        anstream::eprintln!("compasso: cannot write to {}: {error}; choose another folder with --out", out.display());
+        outcome = outcome.or(Outcome::Environment);
+        document["exit"] = json!(outcome.status());
+    }
+    (outcome, document)
+}
+
+fn describe_failure(failure: &Failure) -> Value {
+    json!({
+        "node": failure.node,
+        "incarnation": failure.incarnation,
+        "reason": failure.reason,
+        "last_lines": failure.last_lines,
+    })
+}
+
+fn write_folder(out: &Path, scenario: &Scenario, trace: &[TraceEvent], document: &Value) -> io::Result<()> {
+    fs::write(out.join("scenario.toml"), scenario.to_toml())?;
+    let mut file = BufWriter::new(File::create(out.join("trace.jsonl"))?);
+    write_trace(trace, &mut file)?;
+    file.flush()?;
+    fs::write(out.join("summary.json"), format!("{document:#}\n"))
+}
+
+fn show(talk: Talk, summary: &Summary, out: &Path) {
+    if talk.quiet {
+        talk.show(if summary.exit_code() == 0 { "held" } else { "violated" });
+    } else {
+        talk.show(&render(summary, true));
+        talk.show(&format!("written to {}/", out.display()));
+    }
+}

@@ -1,0 +1,302 @@
+//! From TOML to a checked scenario.
+
+use crate::{
+    error::ScenarioError,
+    model::{Clock, ClockSource, Election, Expect, Mutex, NODE_PPM_MAX, Network, Origin, Scenario, uniform_ppm},
+    reader::{Field, Section, Source},
+    span::parse_duration,
+    step::{self, Action},
+};
+use compasso_wire::{
+    Duration,
+    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Timing, Workload},
+    limits::MEMBERS_MAX,
+};
+use std::path::Path;
+use toml::de::DeTable;
+
+/// A scenario lists no more steps than this.
+const STEPS_MAX: usize = 10_000;
+/// A scenario file is no longer than this, in bytes.
+const FILE_MAX: usize = 1 << 20;
+
+impl Scenario {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// One line that names file, line, field and what was expected.
+    pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        let whole = |message: String| ScenarioError { file: file.clone(), line: 0, field: String::new(), message };
+        let bytes = std::fs::read(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
+        if bytes.len() > FILE_MAX {
+            return Err(whole(format!("expected a scenario of at most {FILE_MAX} bytes, found {}", bytes.len())));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| whole("expected a text file in UTF-8".to_owned()))?;
+        Scenario::parse(&text, &file)
+    }
+
+    /// Reads a scenario from text; `file` is what errors call it, and names a scenario without a name.
+    ///
+    /// # Errors
+    /// One line that names file, line, field and what was expected.
+    pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
+        let source = Source { file, text };
+        let document = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            source.error(at, "", error.message().lines().collect::<Vec<_>>().join(", "))
+        })?;
+        let root = Section { source: &source, path: String::new(), at: 0, table: document.get_ref() };
+        read(&root, text, file)
+    }
+}
+
+fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, ScenarioError> {
+    root.refuse_unknown(
+        &["name", "nodes", "ids", "seed", "duration", "hardening", "clock", "election", "mutex", "deadlock", "network", "timing", "step", "expect"],
+        &["cache", "commit"],
+    )?;
+    let stem = Path::new(file).file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let name = root.get("name").map_or(Ok(stem), |field| name(&field))?;
+    let ids = ids(root)?;
+    let seed_field = root.get("seed");
+    let seed = seed_field.as_ref().map_or(Ok(1), |field| field.integer(0..=u64::MAX, "a seed"))?;
+    let duration_field = root.require("duration", "how long the run lasts, like \"20s\"")?;
+    let duration = duration_field.duration()?;
+    if duration == Duration::ZERO {
+        return Err(duration_field.error("expected a run of more than no time"));
+    }
+    let hardening = root.get("hardening").map_or(Ok(true), |field| field.boolean())?;
+    let (clock, uniform_ppm) = clock(root, &ids, seed)?;
+    let election = election(root)?;
+    let (mutex, token_rest) = mutex(root)?;
+    deadlock(root)?;
+    let network = network(root)?;
+    let (mut timing, drift_declared) = timing(root)?;
+    timing.token_rest = token_rest;
+    let expect = expect(root, &ids)?;
+    let origin = Origin { text: text.to_owned(), seed_at: seed_field.map(|field| field.at..field.end), uniform_ppm };
+    let mut scenario = Scenario {
+        name, ids, seed, duration, hardening, clock, election, mutex, network, timing, steps: Vec::new(), expect, origin,
+    };
+    scenario.steps = steps(root, &scenario)?;
+    if !drift_declared {
+        scenario.timing.drift_ppm = scenario.timing.drift_ppm.max(worst_ppm(&scenario));
+    }
+    Ok(scenario)
+}
+
+/// Leases are safe only if the declared drift covers every crystal of the scenario.
+fn worst_ppm(scenario: &Scenario) -> u32 {
+    let steps = scenario.steps.iter().filter_map(|step| match step.action {
+        Action::SetSkew { ppm, .. } => Some(ppm),
+        _ => None,
+    });
+    let given = scenario.clock.skew_ppm.iter().copied().chain(scenario.origin.uniform_ppm).chain(steps);
+    given.fold(0.0, |worst: f64, ppm| worst.max(ppm.abs())).ceil() as u32
+}
+
+fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
+    let name = field.string()?;
+    let fits = name.len() <= 64
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !fits {
+        return Err(field.error("expected at most 64 letters, digits, '-', '_' and '.', the first a letter or digit (it names the run's folder)"));
+    }
+    Ok(name.to_owned())
+}
+
+fn ids(root: &Section<'_>) -> Result<Vec<u16>, ScenarioError> {
+    match (root.get("nodes"), root.get("ids")) {
+        (Some(_), Some(ids)) => Err(ids.error("expected either `nodes` or `ids`, found both")),
+        (None, None) => Err(root.source.error(0, "nodes", "missing; expected the number of nodes, or `ids` in ring order")),
+        (Some(nodes), None) => {
+            let count = nodes.integer(2..=MEMBERS_MAX as u64, "how many nodes there are")?;
+            Ok((0..count as u16).collect())
+        }
+        (None, Some(field)) => {
+            let mut ids = Vec::new();
+            for item in field.list("a list of ids in ring order")? {
+                let id = item.integer(0..=u64::from(u16::MAX) - 1, "an id")? as u16;
+                if ids.contains(&id) {
+                    return Err(item.error(format!("expected unique ids; {id} occurs twice")));
+                }
+                ids.push(id);
+            }
+            if !(2..=MEMBERS_MAX).contains(&ids.len()) {
+                return Err(field.error(format!("expected 2 to {MEMBERS_MAX} ids, found {}", ids.len())));
+            }
+            Ok(ids)
+        }
+    }
+}
+
+fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f64>), ScenarioError> {
+    let mut clock = Clock { sync: ClockChoice::None, skew_ppm: vec![0.0; ids.len()], source: ClockSource::Coordinator };
+    let Some(section) = section(root, "clock")? else { return Ok((clock, None)) };
+    section.refuse_unknown(&["sync", "skew_ppm", "source"], &[])?;
+    if let Some(field) = section.get("sync") {
+        clock.sync = field.choose(&[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian)], &["berkeley", "disciplined"])?;
+    }
+    if let Some(field) = section.get("source") {
+        clock.source = field.choose(&[("coordinator", ClockSource::Coordinator)], &["host"])?;
+    }
+    let ppm = |field: &Field<'_>| field.number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million");
+    let Some(field) = section.get("skew_ppm") else { return Ok((clock, None)) };
+    if field.is_table() {
+        let table = field.table("a table")?;
+        table.refuse_unknown(&["uniform"], &[])?;
+        let uniform = table.require("uniform", "parts per million")?.number(0.0..=NODE_PPM_MAX, "parts per million")?;
+        clock.skew_ppm = ids.iter().map(|id| uniform_ppm(seed, *id, uniform)).collect();
+        return Ok((clock, Some(uniform)));
+    }
+    let items = field.list("a list with one number a node, or { uniform = 50 }")?;
+    if items.len() != ids.len() {
+        return Err(field.error(format!("expected one number for each of the {} nodes, found {}", ids.len(), items.len())));
+    }
+    clock.skew_ppm = items.iter().map(ppm).collect::<Result<_, _>>()?;
+    Ok((clock, None))
+}
+
+fn election(root: &Section<'_>) -> Result<Election, ScenarioError> {
+    let mut election = Election { algorithm: ElectionChoice::None, detector: DetectorChoice::EventuallyPerfect };
+    let Some(section) = section(root, "election")? else { return Ok(election) };
+    section.refuse_unknown(&["algorithm", "detector"], &[])?;
+    if let Some(field) = section.get("algorithm") {
+        election.algorithm = field.choose(
+            &[("none", ElectionChoice::None), ("bully", ElectionChoice::Bully)],
+            &["ring", "chang-roberts", "hirschberg-sinclair", "detector"],
+        )?;
+    }
+    if let Some(field) = section.get("detector") {
+        election.detector = field.choose(
+            &[("eventually-perfect", DetectorChoice::EventuallyPerfect), ("scripted", DetectorChoice::Scripted)],
+            &["perfect"],
+        )?;
+    }
+    Ok(election)
+}
+
+fn mutex(root: &Section<'_>) -> Result<(Mutex, Duration), ScenarioError> {
+    let mut mutex = Mutex { algorithm: MutexChoice::None, workload: None };
+    let mut token_rest = Timing::default().token_rest;
+    let Some(section) = section(root, "mutex")? else { return Ok((mutex, token_rest)) };
+    section.refuse_unknown(&["algorithm", "workload", "token_rest"], &["voting_sets", "replicas", "order"])?;
+    if let Some(field) = section.get("algorithm") {
+        mutex.algorithm = field.choose(
+            &[("none", MutexChoice::None), ("token-ring", MutexChoice::TokenRing)],
+            &["central", "voting", "lamport", "ricart-agrawala", "suzuki-kasami", "maekawa-plain", "maekawa"],
+        )?;
+    }
+    if let Some(field) = section.get("workload") {
+        let table = field.table("a table like { every = \"200ms\", hold = \"5ms\" }")?;
+        table.refuse_unknown(&["every", "hold"], &[])?;
+        let every_field = table.require("every", "a duration like \"200ms\"")?;
+        let every = every_field.duration()?;
+        if every == Duration::ZERO {
+            return Err(every_field.error("expected more than no time between two requests"));
+        }
+        let hold = table.require("hold", "a duration like \"5ms\"")?.duration()?;
+        mutex.workload = Some(Workload { every, hold });
+    }
+    if let Some(rest) = section.duration("token_rest")? {
+        token_rest = rest;
+    }
+    Ok((mutex, token_rest))
+}
+
+fn deadlock(root: &Section<'_>) -> Result<(), ScenarioError> {
+    let Some(section) = section(root, "deadlock")? else { return Ok(()) };
+    section.refuse_unknown(&["strategy"], &[])?;
+    let later = ["detect", "prevent-order", "wait-die", "wound-wait", "avoid"];
+    section.get("strategy").map_or(Ok(()), |field| field.choose(&[("ignore", ())], &later))
+}
+
+fn network(root: &Section<'_>) -> Result<Network, ScenarioError> {
+    let mut network = Network::default();
+    let Some(section) = section(root, "network")? else { return Ok(network) };
+    section.refuse_unknown(&["delay", "loss", "duplicate", "reorder"], &[])?;
+    if let Some(field) = section.get("delay") {
+        let text = field.string()?;
+        let (min, max) = text.split_once("..").unwrap_or((text, text));
+        network.delay_min = parse_duration(min).map_err(|message| field.error(message))?;
+        network.delay_max = parse_duration(max).map_err(|message| field.error(message))?;
+        if network.delay_min > network.delay_max {
+            return Err(field.error(format!("expected the shorter delay first, found \"{text}\"")));
+        }
+    }
+    for (key, share) in [("loss", &mut network.loss), ("duplicate", &mut network.duplicate), ("reorder", &mut network.reorder)] {
+        if let Some(field) = section.get(key) {
+            *share = field.number(0.0..=1.0, "a share")?;
+        }
+    }
+    Ok(network)
+}
+
+fn timing(root: &Section<'_>) -> Result<(Timing, bool), ScenarioError> {
+    let mut timing = Timing::default();
+    let Some(section) = section(root, "timing")? else { return Ok((timing, false)) };
+    section.refuse_unknown(&["trans", "process", "heartbeat", "suspect_after", "lease", "sync_every", "drift_ppm"], &[])?;
+    for (key, span) in [
+        ("trans", &mut timing.trans),
+        ("process", &mut timing.process),
+        ("heartbeat", &mut timing.heartbeat),
+        ("suspect_after", &mut timing.suspect_after),
+        ("lease", &mut timing.lease),
+        ("sync_every", &mut timing.sync_every),
+    ] {
+        let Some(field) = section.get(key) else { continue };
+        *span = field.duration()?;
+        if *span == Duration::ZERO {
+            return Err(field.error("expected more than no time"));
+        }
+    }
+    if timing.suspect_after <= timing.heartbeat {
+        return Err(section.error("expected `suspect_after` to be longer than `heartbeat`"));
+    }
+    let drift = section.get("drift_ppm");
+    if let Some(field) = &drift {
+        timing.drift_ppm = field.integer(0..=10_000, "parts per million")? as u32;
+    }
+    Ok((timing, drift.is_some()))
+}
+
+fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
+    let mut expect = Expect::default();
+    let Some(section) = section(root, "expect")? else { return Ok(expect) };
+    section.refuse_unknown(&["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"], &[])?;
+    expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
+    for (key, count) in [
+        ("entries_min", &mut expect.entries_min),
+        ("entries_each_min", &mut expect.entries_each_min),
+        ("terms_min", &mut expect.terms_min),
+        ("regenerated_min", &mut expect.regenerated_min),
+        ("gaps", &mut expect.gaps),
+        ("violations", &mut expect.violations),
+    ] {
+        *count = section.get(key).map(|field| field.integer(0..=u64::MAX, "a count")).transpose()?;
+    }
+    Ok(expect)
+}
+
+fn steps(root: &Section<'_>, scenario: &Scenario) -> Result<Vec<step::Step>, ScenarioError> {
+    let Some(field) = root.get("step") else { return Ok(Vec::new()) };
+    let items = field.list("[[step]] tables")?;
+    if items.len() > STEPS_MAX {
+        return Err(field.error(format!("expected at most {STEPS_MAX} steps, found {}", items.len())));
+    }
+    let mut steps = Vec::new();
+    for item in &items {
+        let section = item.table("a [[step]] table")?;
+        steps.push((step::read(&section, scenario)?, section));
+    }
+    steps.sort_by_key(|(step, _)| step.at);
+    step::check_order(&steps)?;
+    Ok(steps.into_iter().map(|(step, _)| step).collect())
+}
+
+fn section<'a>(root: &Section<'a>, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {
+    root.get(key).map(|field| field.table(&format!("a [{key}] section"))).transpose()
+}

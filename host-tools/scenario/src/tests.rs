@@ -1,0 +1,194 @@
+//! Every error names its line and what was expected; every good file means what it says.
+
+use super::*;
+use compasso_wire::{Duration, Key, config::{ClockChoice, MutexChoice, Stored}};
+
+const HEAD: &str = "nodes = 5\nduration = \"20s\"\n";
+
+fn good(text: &str) -> Scenario {
+    Scenario::parse(text, "good.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The error of `HEAD` followed by `text`, which begins on line 3.
+fn refused(text: &str) -> String {
+    let error = Scenario::parse(&format!("{HEAD}{text}"), "bad.toml").expect_err(text);
+    error.to_string()
+}
+
+#[track_caller]
+fn refuses(text: &str, line: usize, field: &str, message: &str) {
+    let error = refused(text);
+    assert!(error.starts_with(&format!("bad.toml:{line}: {field}: ")), "{error}");
+    assert!(error.contains(message), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn the_example_of_the_interface_is_read() {
+    let scenario = good(r#"
+name = "coordinator-dies"
+ids = [17, 24, 1, 28]
+seed = 7
+duration = "20s"
+[clock]
+sync = "cristian"
+skew_ppm = [40, -25, 10.5, 0]
+[election]
+algorithm = "bully"
+[mutex]
+algorithm = "token-ring"
+workload = { every = "200ms", hold = "0s" }
+token_rest = "30ms"
+[network]
+delay = "200us..2ms"
+loss = 0.01
+[[step]]
+at = "9s"
+partition = [[17], [24]]
+[[step]]
+at = "5s"
+crash = 28
+[expect]
+leader = 24
+"#);
+    assert_eq!(scenario.ids, [17, 24, 1, 28]);
+    assert_eq!(scenario.clock.sync, ClockChoice::Cristian);
+    assert_eq!(scenario.mutex.algorithm, MutexChoice::TokenRing);
+    assert_eq!(scenario.timing.token_rest, Duration(30_000));
+    assert_eq!(scenario.steps[0].action, Action::Crash(28));
+    assert_eq!(scenario.steps[1].action, Action::Partition(vec![vec![17], vec![24], vec![1, 28]]));
+    assert_eq!(scenario.expect.leader, Some(24));
+    let config = scenario.node_config(1, 1, Stored::default(), Key([0; 16]));
+    assert_eq!(config.rate_ppb, 10_500);
+    assert_eq!(config.members.len(), 4);
+    assert!(config.wrong_clock_us.abs() <= 2_000_000);
+    assert_ne!(config.wrong_clock_us, scenario.wrong_clock_us(17, 1));
+}
+
+#[test]
+fn a_seed_decides_the_skews_and_is_written_back() {
+    let text = "nodes = 3\nseed = 7 # lucky\nduration = \"1s\"\n[clock]\nskew_ppm = { uniform = 500 }\n";
+    let seven = good(text);
+    assert_eq!(seven, good(text));
+    assert!(seven.clock.skew_ppm.iter().all(|ppm| ppm.abs() <= 500.0));
+    assert_eq!(seven.timing.drift_ppm, 500, "leases must be safe with every crystal of the scenario");
+    let eight = seven.clone().with_seed(8);
+    assert_ne!(seven.clock.skew_ppm, eight.clock.skew_ppm);
+    assert!(eight.to_toml().contains("seed = 8 # lucky"));
+    assert_eq!(good(&eight.to_toml()).clock, eight.clock);
+    let silent = good("nodes = 3\nduration = \"1s\"\n").with_seed(9);
+    assert_eq!(good(&silent.to_toml()).seed, 9);
+}
+
+#[test]
+fn broken_syntax_names_its_line() {
+    assert!(refused("name = \n").starts_with("bad.toml:3: "));
+    assert!(refused("seed = 1\nseed = 2\n").starts_with("bad.toml:4: "));
+}
+
+#[test]
+fn unknown_keys_are_refused() {
+    refuses("colour = 3\n", 3, "colour", "unknown key; expected one of: name, nodes");
+    refuses("[clock]\n\nsnyc = \"none\"\n", 5, "clock.snyc", "expected one of: sync, skew_ppm, source");
+    refuses("[[step]]\nat = \"1s\"\nexplode = 4\n", 5, "step[0].explode", "unknown key");
+    refuses("[expect]\nleeder = 4\n", 4, "expect.leeder", "unknown key");
+}
+
+#[test]
+fn names_of_later_versions_are_refused_by_name() {
+    refuses("[clock]\nsync = \"berkeley\"\n", 4, "clock.sync", "`berkeley` is a known name, but this version performs only: none, cristian");
+    refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
+    refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
+    refuses("[election]\nalgorithm = \"ring\"\n", 4, "election.algorithm", "only: none, bully");
+    refuses("[election]\ndetector = \"perfect\"\n", 4, "election.detector", "only: eventually-perfect, scripted");
+    refuses("[mutex]\nalgorithm = \"maekawa\"\n", 4, "mutex.algorithm", "only: none, token-ring");
+    refuses("[mutex]\nreplicas = 5\n", 4, "mutex.replicas", "does not perform it yet");
+    refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
+    refuses("[cache]\n", 3, "cache", "`cache` is a known name");
+    refuses("[commit]\n", 3, "commit", "`commit` is a known name");
+    refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
+    good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
+}
+
+#[test]
+fn a_cluster_has_two_to_sixty_four_different_nodes() {
+    let error = |text: &str| Scenario::parse(text, "bad.toml").expect_err(text).to_string();
+    assert!(error("duration = \"1s\"\n").contains("bad.toml:1: nodes: missing"));
+    assert!(error("nodes = 1\nduration = \"1s\"\n").contains(":1: nodes: expected how many nodes there are (a number from 2 to 64), found 1"));
+    assert!(error("nodes = \"5\"\nduration = \"1s\"\n").contains("found a string"));
+    assert!(error("nodes = 5\nids = [1, 2]\nduration = \"1s\"\n").contains(":2: ids: expected either"));
+    assert!(error("duration = \"1s\"\nids = [1, 2, 1]\n").contains(":2: ids[2]: expected unique ids; 1 occurs twice"));
+    assert!(error("duration = \"1s\"\nids = [1]\n").contains(":2: ids: expected 2 to 64 ids"));
+    assert!(error("duration = \"1s\"\nids = [1, 65535]\n").contains("ids[1]: expected an id"));
+}
+
+#[test]
+fn numbers_and_durations_have_bounds() {
+    refuses("name = \"../up\"\n", 3, "name", "names the run's folder");
+    refuses("seed = -1\n", 3, "seed", "expected a seed");
+    refuses("hardening = 1\n", 3, "hardening", "expected true or false, found an integer");
+    refuses("[clock]\nskew_ppm = [1, 2]\n", 4, "clock.skew_ppm", "each of the 5 nodes, found 2");
+    refuses("[clock]\nskew_ppm = [1, 2, 3, 4, 2000]\n", 4, "clock.skew_ppm[4]", "from -1000 to 1000, found 2000");
+    refuses("[clock]\nskew_ppm = { uniform = -3 }\n", 4, "clock.skew_ppm.uniform", "from 0 to 1000");
+    refuses("[network]\nloss = 1.5\n", 4, "network.loss", "expected a share from 0 to 1, found 1.5");
+    refuses("[network]\nreorder = nan\n", 4, "network.reorder", "expected a share");
+    refuses("[network]\nduplicate = \"x\"\n", 4, "network.duplicate", "found a string");
+    refuses("[network]\ndelay = \"2ms..1ms\"\n", 4, "network.delay", "the shorter delay first");
+    refuses("[network]\ndelay = \"fast\"\n", 4, "network.delay", "expected a duration");
+    refuses("[mutex]\nworkload = { every = \"0s\", hold = \"5ms\" }\n", 4, "mutex.workload.every", "more than no time");
+    refuses("[mutex]\nworkload = { every = \"1s\" }\n", 4, "mutex.workload.hold", "missing");
+    refuses("[mutex]\ntoken_rest = 20\n", 4, "mutex.token_rest", "expected a duration like \"20ms\", found an integer");
+    refuses("[timing]\nheartbeat = \"2s\"\n", 3, "timing", "`suspect_after` to be longer");
+    refuses("[timing]\nlease = \"0s\"\n", 4, "timing.lease", "more than no time");
+    let error = Scenario::parse("nodes = 2\nduration = \"30h\"\n", "bad.toml").expect_err("too long").to_string();
+    assert!(error.contains(":2: duration: expected at most 24h"), "{error}");
+}
+
+#[test]
+fn a_step_is_one_action_within_the_run() {
+    refuses("[[step]]\nat = \"21s\"\ncrash = 4\n", 4, "step[0].at", "which ends at 20s; found 21s");
+    refuses("[[step]]\ncrash = 4\n", 3, "step[0].at", "missing");
+    refuses("[[step]]\nat = \"1s\"\n", 3, "step[0]", "expected one action of: crash");
+    refuses("[[step]]\nat = \"1s\"\ncrash = 4\npause = 3\n", 3, "step[0]", "exactly one action, found 2: crash, pause");
+    refuses("[[step]]\nat = \"1s\"\ncrash = 5\n", 5, "step[0].crash", "one of: 0, 1, 2, 3, 4; found 5");
+    refuses("[[step]]\nat = \"1s\"\ncrash = \"4\"\n", 5, "step[0].crash", "found a string");
+    refuses("[[step]]\nat = \"1s\"\nheal = false\n", 5, "step[0].heal", "expected true");
+    refuses("[[step]]\nat = \"1s\"\nheal = 1\n", 5, "step[0].heal", "expected true or false");
+    refuses("[[step]]\nat = \"1s\"\npartition = [0, 1]\n", 5, "step[0].partition[0]", "lists of ids");
+    refuses("[[step]]\nat = \"1s\"\npartition = [[0, 1], [1]]\n", 5, "step[0].partition[1][0]", "1 is on two");
+    refuses("[[step]]\nat = \"1s\"\nset_skew = { node = 1, ppm = 5000 }\n", 5, "step[0].set_skew.ppm", "from -1000 to 1000");
+    refuses("[[step]]\nat = \"1s\"\nlock = { node = 1, hold = \"5ms\" }\n", 5, "step[0].lock", "[mutex] algorithm is \"none\"");
+    refuses("[[step]]\nat = \"1s\"\nelect = 1\n", 5, "step[0].elect", "[election] algorithm is \"none\"");
+    refuses("[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = 3\n", 7, "step[0].lock", "expected a table like");
+    refuses("[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = { node = 9, hold = \"5ms\" }\n", 7, "step[0].lock.node", "found 9");
+}
+
+#[test]
+fn steps_make_sense_in_the_order_of_time() {
+    let restart = "[[step]]\nat = \"1s\"\nrestart = 4\n";
+    refuses(restart, 5, "step[0].restart", "expected node 4 to be crashed at 1s, but it is running then");
+    refuses("[[step]]\nat = \"1s\"\nresume = 4\n", 5, "step[0].resume", "to be paused");
+    refuses("[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\ncrash = 4\n", 8, "step[1].crash", "it is crashed then");
+    refuses("[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\nresume = 4\n", 8, "step[1].resume", "it is crashed then");
+    let out_of_file_order = format!("{HEAD}{restart}[[step]]\nat = \"500ms\"\ncrash = 4\n");
+    assert_eq!(good(&out_of_file_order).steps[0].action, Action::Crash(4));
+}
+
+#[test]
+fn a_missing_or_binary_file_is_one_clear_line() {
+    let error = Scenario::load("no/such.toml").expect_err("missing").to_string();
+    assert!(error.starts_with("no/such.toml: cannot be read: "), "{error}");
+    let path = std::env::temp_dir().join(format!("compasso-binary-{}.toml", std::process::id()));
+    std::fs::write(&path, [0xff, 0xfe, 0x00]).expect("a temporary file");
+    let error = Scenario::load(&path).expect_err("binary").to_string();
+    let _ = std::fs::remove_file(&path);
+    assert!(error.ends_with("expected a text file in UTF-8"), "{error}");
+}
+
+#[test]
+fn the_shipped_concert_is_read() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/concert.toml");
+    let concert = Scenario::load(path).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(concert.ids.len(), 5);
+    assert_eq!(concert.expect.leader, Some(4));
+}

@@ -1,0 +1,184 @@
+//! What boards and stage reported, in the order collected; at the end it becomes the trace.
+//!
+//! True time is filled in last: each board's anchor improves until the very end of the run.
+
+use crate::{
+    anchor::{Anchor, Reading},
+    host::Batch,
+    ram::Journal,
+    watch::LifeKey,
+};
+use compasso_checker::{Event, TraceEvent};
+use compasso_wire::{Observation, telemetry::Event as Seen};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The collector of one run.
+#[derive(Debug)]
+pub struct Collector {
+    ids: Vec<u16>,
+    items: Vec<Item>,
+    lives: BTreeMap<LifeKey, Life>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Stage { at: Duration, event: Event },
+    Node { key: LifeKey, reading: Reading, observation: Box<Observation> },
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    reading: Option<Reading>,
+    missed: u32,
+    has_booted: bool,
+    requests: u64,
+    exits: u64,
+}
+
+impl Collector {
+    /// A collector for the nodes in ring order.
+    #[must_use]
+    pub fn new(ids: &[u16]) -> Collector {
+        Collector { ids: ids.to_vec(), items: Vec::new(), lives: BTreeMap::new() }
+    }
+
+    /// How many events were collected.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether nothing was collected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The stage did or learned something.
+    pub fn stage(&mut self, at: Duration, event: Event) {
+        self.items.push(Item::Stage { at, event });
+    }
+
+    /// Takes a batch from a living board.
+    pub fn batch(&mut self, at: Duration, position: usize, batch: Batch) {
+        let key = (position, batch.incarnation);
+        self.lives.entry(key).or_default().reading = Some(batch.reading);
+        self.take(at, key, batch.reading, batch.observations, batch.missed);
+    }
+
+    /// Takes what a dead board left behind, from record `next` on; `rate_ppb` bent its crystal at boot.
+    pub fn journal(&mut self, at: Duration, key: LifeKey, rate_ppb: i32, journal: Journal, next: u32) {
+        let reading = self.lives.entry(key).or_default().reading.unwrap_or(Reading::at_boot(rate_ppb));
+        let known = next.saturating_sub(journal.first) as usize;
+        let fresh = journal.observations.into_iter().skip(known).collect();
+        self.take(at, key, reading, fresh, journal.missed);
+    }
+
+    /// Whether the boot of this life was collected.
+    #[must_use]
+    pub fn has_booted(&self, key: LifeKey) -> bool {
+        self.lives.get(&key).is_some_and(|life| life.has_booted)
+    }
+
+    /// How many requests of this life have not come out of the critical section yet.
+    #[must_use]
+    pub fn open_requests(&self, key: LifeKey) -> u64 {
+        self.lives.get(&key).map_or(0, |life| life.requests.saturating_sub(life.exits))
+    }
+
+    /// Makes the trace.
+    #[must_use]
+    pub fn finish(self, anchors: &BTreeMap<LifeKey, Anchor>) -> Vec<TraceEvent> {
+        let mut trace = Vec::with_capacity(self.items.len());
+        let mut stage_seq = 0;
+        for item in self.items {
+            trace.push(match item {
+                Item::Stage { at, event } => {
+                    stage_seq += 1;
+                    TraceEvent::stage(stage_seq, Some(at.as_micros() as i64), event)
+                }
+                Item::Node { key, reading, observation } => {
+                    let true_us = anchors.get(&key).and_then(|anchor| anchor.true_us(&reading, observation.hw.0));
+                    TraceEvent::from_observation(self.ids[key.0], key.1, &observation, true_us, &self.ids, &[])
+                }
+            });
+        }
+        trace
+    }
+
+    fn take(&mut self, at: Duration, key: LifeKey, reading: Reading, observations: Vec<Observation>, missed: u32) {
+        let life = self.lives.entry(key).or_default();
+        for observation in observations {
+            match observation.event {
+                Seen::Boot { .. } => life.has_booted = true,
+                Seen::Request { .. } => life.requests += 1,
+                Seen::CsExit { .. } => life.exits += 1,
+                _ => {}
+            }
+            self.items.push(Item::Node { key, reading, observation: Box::new(observation) });
+        }
+        if missed > life.missed {
+            let newly = u64::from(missed - life.missed);
+            life.missed = missed;
+            let event = Event::Gap { of: self.ids[key.0], inc: key.1, missed: newly };
+            self.items.push(Item::Stage { at, event });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compasso_wire::{Fence, Instant, NodeId, ResourceId, Vector};
+
+    const KEY: LifeKey = (1, 2);
+    const CS: ResourceId = ResourceId(0);
+
+    fn observation(seq: u32, event: Seen) -> Observation {
+        Observation { seq, lamport: 1, vector: Vector::default(), hw: Instant(u64::from(seq) * 1000), cluster: None, event }
+    }
+
+    fn batch(observations: Vec<Observation>, missed: u32) -> Batch {
+        let reading = Reading { hw_us: 10_000, raw_ns: 10_000_000, rate_ppb: 0 };
+        Batch { node: NodeId(9), incarnation: 2, reading, missed, observations }
+    }
+
+    #[test]
+    fn true_time_comes_from_the_final_anchor() {
+        let mut collector = Collector::new(&[4, 9]);
+        collector.stage(Duration::from_micros(5), Event::End);
+        collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Boot { incarnation: 2 })], 0));
+        assert!(collector.has_booted(KEY) && !collector.has_booted((0, 1)));
+        let mut anchor = Anchor::default();
+        anchor.observe(3_000_000, 0);
+        let trace = collector.finish(&BTreeMap::from([(KEY, anchor)]));
+        assert_eq!((trace[0].true_us, trace[0].seq, trace[0].node_id()), (Some(5), 1, None));
+        assert_eq!((trace[1].true_us, trace[1].inc, trace[1].node_id()), (Some(4_000), 2, Some(9)));
+    }
+
+    #[test]
+    fn a_journal_continues_where_the_batches_ended() {
+        let mut collector = Collector::new(&[4, 9]);
+        collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Request { resource: CS })], 0));
+        assert_eq!(collector.open_requests(KEY), 1);
+        let exit = Seen::CsExit { resource: CS, fence: Fence(1) };
+        let journal = Journal {
+            first: 0,
+            observations: vec![observation(1, Seen::Request { resource: CS }), observation(2, exit)],
+            missed: 0,
+        };
+        collector.journal(Duration::ZERO, KEY, 0, journal, 1);
+        assert_eq!(collector.len(), 2, "the first record came by datagram");
+        assert_eq!(collector.open_requests(KEY), 0);
+    }
+
+    #[test]
+    fn what_was_missed_is_a_counted_gap() {
+        let mut collector = Collector::new(&[4, 9]);
+        for missed in [0, 3, 3, 5] {
+            collector.batch(Duration::ZERO, 1, batch(Vec::new(), missed));
+        }
+        let gaps: Vec<Event> = collector.finish(&BTreeMap::new()).into_iter().map(|line| line.event).collect();
+        assert_eq!(gaps, [Event::Gap { of: 9, inc: 2, missed: 3 }, Event::Gap { of: 9, inc: 2, missed: 2 }]);
+    }
+}

@@ -1,0 +1,149 @@
+//! Builds one image with one cargo call, in an environment that cannot spoil it.
+
+use super::{BoardKind, Compiler, EnvironmentError, TARGET, say};
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A build that takes longer shows what it does.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Lines of a failed build that are shown.
+const SHOWN_MAX: usize = 60;
+
+/// Whether a variable may reach the build. What an outer cargo sets for its children may not:
+/// flags of the host replace the image's linker script, and its toolchain lacks the target.
+#[must_use]
+pub fn is_kept(variable: &str) -> bool {
+    const KEPT: [&str; 5] = ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_TERM_"];
+    const REMOVED: [&str; 6] =
+        ["RUSTFLAGS", "RUSTUP_TOOLCHAIN", "RUST_RECURSION_COUNT", "RUSTC", "RUSTDOC", "LD_LIBRARY_PATH"];
+    if variable.starts_with("CARGO") {
+        return KEPT.iter().any(|kept| variable.starts_with(kept));
+    }
+    !REMOVED.contains(&variable)
+}
+
+pub(super) fn build(
+    root: &Path,
+    target_dir: &Path,
+    compiler: Compiler,
+    board: BoardKind,
+) -> Result<PathBuf, EnvironmentError> {
+    let (package, binary) = match board {
+        BoardKind::Qemu => ("compasso-board-qemu", "compasso-qemu"),
+    };
+    // Each compiler has its own folder: they cannot read each other's work.
+    let target_dir = match compiler {
+        Compiler::Rustup => target_dir.to_owned(),
+        Compiler::Debian => target_dir.join("debian"),
+    };
+    let mut command = cargo(compiler);
+    command
+        .args(["build", "--profile", "firmware", "--target", TARGET, "-p", package, "--target-dir"])
+        .arg(&target_dir)
+        .current_dir(root);
+    let shown = match compiler {
+        Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package}"),
+        Compiler::Debian => format!("COMPASSO_TOOLCHAIN=debian cargo compasso doctor, and read what {package} says"),
+    };
+    let said = watch(&mut command).map_err(|what| EnvironmentError::new(what, shown.clone()))?;
+    match said {
+        Ok(()) => Ok(target_dir.join(TARGET).join("firmware").join(binary)),
+        Err(lines) => {
+            for line in &lines {
+                eprintln!("{line}");
+            }
+            let reason = lines.iter().find(|line| line.starts_with("error")).map_or("", String::as_str);
+            Err(EnvironmentError::new(format!("the firmware does not build: {reason}"), shown))
+        }
+    }
+}
+
+fn cargo(compiler: Compiler) -> Command {
+    let mut command = match compiler {
+        Compiler::Rustup => Command::new("rustup"),
+        Compiler::Debian => Command::new("/usr/bin/cargo"),
+    };
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_none_or(is_kept)));
+    match compiler {
+        Compiler::Rustup => {
+            command.args(["run", "stable", "cargo"]);
+        }
+        Compiler::Debian => {
+            let mut path = OsString::from("/usr/bin:");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            command
+                .arg("-Zbuild-std=core")
+                .env("PATH", path)
+                .env("RUSTC_BOOTSTRAP", "1")
+                .env("CARGO_TARGET_THUMBV6M_NONE_EABI_LINKER", "ld.lld-22");
+        }
+    }
+    command
+}
+
+/// Runs a build; shows its progress if it takes long. Inner error: the last lines it said.
+fn watch(command: &mut Command) -> Result<Result<(), Vec<String>>, String> {
+    let started = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{} does not start: {error}", command.get_program().to_string_lossy()))?;
+    let mut lines: Vec<String> = Vec::new();
+    let mut is_shown = false;
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let is_progress = ["Compiling", "Downloading", "Downloaded", "Building", "Updating"]
+                .iter()
+                .any(|word| line.trim_start().starts_with(word));
+            if started.elapsed() >= SILENCE && is_progress {
+                if !is_shown {
+                    say("building the firmware");
+                    is_shown = true;
+                }
+                eprintln!("{line}");
+            } else if !is_progress {
+                lines.push(line);
+            }
+        }
+    }
+    let status = child.wait().map_err(|error| format!("cargo cannot be waited for: {error}"))?;
+    if status.success() {
+        return Ok(Ok(()));
+    }
+    let first = lines.len().saturating_sub(SHOWN_MAX);
+    Ok(Err(lines.split_off(first)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outer_cargo_leaves_no_trace_in_the_build() {
+        for removed in
+            ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO_MANIFEST_DIR", "CARGO_TARGET_DIR", "CARGO"]
+        {
+            assert!(!is_kept(removed), "{removed}");
+        }
+        for kept in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_NET_OFFLINE", "DEFMT_LOG", "https_proxy"] {
+            assert!(is_kept(kept), "{kept}");
+        }
+    }
+
+    #[test]
+    fn a_failed_build_returns_what_it_said() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo '   Compiling x' >&2; echo 'error: no' >&2; exit 101"]);
+        assert_eq!(watch(&mut command), Ok(Err(vec!["error: no".into()])));
+        assert_eq!(watch(Command::new("true").arg("x")), Ok(Ok(())));
+        assert!(watch(&mut Command::new("/nonexistent")).is_err());
+    }
+}

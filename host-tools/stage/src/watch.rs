@@ -1,0 +1,117 @@
+//! One thread that looks into all boards' memories: anchors a thousand times a second, logs fifty.
+
+use crate::{
+    anchor::Anchor,
+    ram::Ram,
+    rtt::{Image, Log},
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// How often anchors are looked at. The best of hundreds of samples counts, so this need not be short.
+const ANCHOR_EVERY: Duration = Duration::from_millis(1);
+/// Logs are taken every so many looks at the anchors: long before 8 KiB are full.
+const LOG_EVERY: u32 = 20;
+
+/// A life: position in the ring, incarnation.
+pub type LifeKey = (usize, u32);
+
+enum Order {
+    Begin { key: LifeKey, ram: Ram },
+    End { key: LifeKey, reply: mpsc::Sender<Vec<String>> },
+}
+
+/// The running watcher.
+pub struct Watcher {
+    orders: mpsc::Sender<Order>,
+    thread: JoinHandle<io::Result<BTreeMap<LifeKey, Anchor>>>,
+}
+
+impl Watcher {
+    /// Starts watching. Anchors are relative to `started`; `logs` are the log files by position.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(image: Image, logs: Vec<PathBuf>, started: Instant) -> io::Result<Watcher> {
+        let (orders, inbox) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("watcher".into()).spawn(move || {
+            let logs = logs.iter().map(|path| Log::create(&image, path)).collect::<io::Result<Vec<_>>>()?;
+            Eyes { logs, lives: BTreeMap::new(), anchors: BTreeMap::new(), started }.run(&inbox)
+        })?;
+        Ok(Watcher { orders, thread })
+    }
+
+    /// A board boots.
+    pub fn begin(&self, key: LifeKey, ram: Ram) {
+        let _ = self.orders.send(Order::Begin { key, ram }); // A watcher that failed says so at the end.
+    }
+
+    /// A board has died: takes the rest of its log and returns the last lines.
+    #[must_use]
+    pub fn end(&self, key: LifeKey) -> Vec<String> {
+        let (reply, answer) = mpsc::channel();
+        let _ = self.orders.send(Order::End { key, reply });
+        answer.recv().unwrap_or_default()
+    }
+
+    /// Stops watching; returns every life's anchor.
+    ///
+    /// # Errors
+    /// If a log could not be written.
+    pub fn stop(self) -> io::Result<BTreeMap<LifeKey, Anchor>> {
+        drop(self.orders);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the watcher panicked; please report this")))
+    }
+}
+
+struct Eyes<'i> {
+    logs: Vec<Log<'i>>,
+    lives: BTreeMap<LifeKey, (Ram, u32)>,
+    anchors: BTreeMap<LifeKey, Anchor>,
+    started: Instant,
+}
+
+impl Eyes<'_> {
+    fn run(mut self, inbox: &mpsc::Receiver<Order>) -> io::Result<BTreeMap<LifeKey, Anchor>> {
+        for look in 0_u32.. {
+            match inbox.recv_timeout(ANCHOR_EVERY) {
+                Ok(Order::Begin { key, ram }) => {
+                    self.logs[key.0].begin(key.1, ram.try_clone()?)?;
+                    self.lives.insert(key, (ram, 0));
+                }
+                Ok(Order::End { key, reply }) => {
+                    self.lives.remove(&key);
+                    self.logs[key.0].end()?;
+                    let _ = reply.send(self.logs[key.0].last_lines());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.sample();
+            if look.is_multiple_of(LOG_EVERY) {
+                self.logs.iter_mut().try_for_each(Log::poll)?;
+            }
+        }
+        self.logs.iter_mut().try_for_each(Log::end)?;
+        Ok(self.anchors)
+    }
+
+    fn sample(&mut self) {
+        for (key, (ram, seen)) in &mut self.lives {
+            // Memory that cannot be read yet is looked at again a millisecond later.
+            if let Ok(Some((count, raw_ns))) = ram.anchor()
+                && count != *seen
+            {
+                let host_ns = self.started.elapsed().as_nanos() as u64;
+                *seen = count;
+                self.anchors.entry(*key).or_default().observe(host_ns, raw_ns);
+            }
+        }
+    }
+}
