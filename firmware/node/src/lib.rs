@@ -10,13 +10,15 @@
 //!
 //! # Order of calls
 //! After every [`Node::handle`] the driver drains, in this order: [`Node::poll_effect`] (what must
-//! be stored is stored before anything is sent), [`Node::poll_transmit`] until it returns nothing,
-//! [`Node::poll_observation`] until it returns nothing; then it sleeps until [`Node::poll_timeout`]
-//! or the next input. A spurious time-out does nothing.
+//! be stored is stored before anything is sent), [`Node::poll_observation`], then
+//! [`Node::poll_transmit`] until it returns nothing, fetching the observations again after each
+//! datagram and before it leaves; then it sleeps until [`Node::poll_timeout`] or the next input.
+//! A spurious time-out does nothing.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod defences;
 pub mod delivery;
 pub mod journal;
 pub mod membership;

@@ -13,6 +13,7 @@
 //!    earlier leader, whose authority ended at the latest one lease after a majority had promised
 //!    itself to this term, and whose grants one lease later.
 
+use crate::defences::{Defence, Defences};
 use compasso_algorithms::Members;
 use compasso_wire::{
     Duration, Fence, Instant, NodeId, NodeSet, Term,
@@ -75,6 +76,7 @@ pub struct Membership {
     lease: Duration,
     drift_ppm: u32,
     heartbeat: Duration,
+    defences: Defences,
 }
 
 /// What a heartbeat led to.
@@ -102,7 +104,18 @@ impl Membership {
             lease: timing.lease,
             drift_ppm: timing.drift_ppm,
             heartbeat: timing.heartbeat,
+            defences: Defences::ALL,
         }
+    }
+
+    /// Works without some defence, to show that it is needed.
+    #[cfg(any(test, feature = "sabotage"))]
+    pub(crate) fn set_defences(&mut self, defences: Defences) {
+        self.defences = defences;
+    }
+
+    fn needed(&self, members: &Members) -> usize {
+        if self.defences.has(Defence::Majority) { members.majority() } else { 1 }
     }
 
     /// The highest term that this node has promised itself to.
@@ -252,6 +265,8 @@ impl Membership {
     /// True if a view came into force.
     pub fn reconsider(&mut self, members: &Members, is_trusted: impl Fn(usize) -> bool, now: Instant) -> bool {
         let me = members.my_position();
+        let needed = self.needed(members);
+        let waits = self.defences.has(Defence::WaitingOut);
         let Role::Leading(leading) = &mut self.role else { return false };
         let mut living = NodeSet::EMPTY;
         for (position, follower) in leading.followers.iter().enumerate() {
@@ -259,7 +274,7 @@ impl Membership {
                 living.insert(position);
             }
         }
-        if living.len() < members.majority() {
+        if living.len() < needed {
             return false;
         }
         let lease = self.lease.widened(self.drift_ppm);
@@ -271,7 +286,7 @@ impl Membership {
             leading.heartbeat_at = now;
         }
         let waited_out = |position: usize, follower: &Follower| {
-            leading.proposed.contains(position) || (now >= follower.granted_until && now >= takeover_until)
+            !waits || leading.proposed.contains(position) || (now >= follower.granted_until && now >= takeover_until)
         };
         let accepted = |position: usize, follower: &Follower| {
             position == me || !leading.proposed.contains(position) || follower.view >= leading.number
@@ -304,7 +319,7 @@ impl Membership {
             .filter_map(|(position, follower)| if position == members.my_position() { Some(now) } else { follower.acknowledged })
             .collect();
         sent.sort_unstable_by(|a, b| b.cmp(a));
-        sent.get(members.majority() - 1).map(|sent| *sent + self.lease).filter(|until| now < *until)
+        sent.get(self.needed(members) - 1).map(|sent| *sent + self.lease).filter(|until| now < *until)
     }
 
     /// Until when this node may rely on being a member, if it still may.

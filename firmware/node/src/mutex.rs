@@ -1,6 +1,7 @@
 //! Taking turns: the algorithm's events, the guardian's questions, the keeper's verdicts.
 
 use crate::{
+    defences::Defence,
     node::Node,
     transmit::Outgoing,
     turns::{Client, Turn},
@@ -12,6 +13,7 @@ use compasso_algorithms::{
 use compasso_wire::{
     Body, Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, Term,
     message::{MutexMessage, TokenSighting},
+    telemetry::Queue,
 };
 
 fn resource_id(resource: usize) -> ResourceId {
@@ -36,7 +38,7 @@ impl Node {
         let Some(turn) = self.turns.get_mut(index) else { return };
         if turn.client != Client::Outside {
             if turn.waiting.push_back(hold).is_err() {
-                self.overflowed(now);
+                self.overflowed(Queue::Requests);
             }
             return;
         }
@@ -61,7 +63,7 @@ impl Node {
 
     /// Whether this node may be inside: always in the textbook form, else while its lease lasts.
     fn lease_left(&self, now: Instant) -> Option<Option<Instant>> {
-        if !self.hardened() {
+        if !self.hardened() || !self.defences.has(Defence::Lease) {
             return Some(None);
         }
         self.membership.lease_until(&self.members, now).map(Some)
@@ -127,21 +129,21 @@ impl Node {
             let accepted = self.keep(resource, fence);
             self.handle_verdict(now, resource_id, fence, accepted);
         } else {
-            self.push(now, keeper, Outgoing::Body(Body::Access { resource: resource_id, fence }));
+            self.push(keeper, Outgoing::Body(Body::Access { resource: resource_id, fence }));
         }
     }
 
     /// The keeper's rule: only the highest fence may touch the resource.
     fn keep(&mut self, resource: usize, fence: Fence) -> bool {
-        let accepted = fence >= self.membership.fence(resource);
+        let accepted = fence >= self.membership.fence(resource) || !self.defences.has(Defence::Keeper);
         self.membership.note_fence(resource, fence);
         accepted
     }
 
-    pub(crate) fn handle_access(&mut self, now: Instant, from: NodeId, resource: ResourceId, fence: Fence) {
+    pub(crate) fn handle_access(&mut self, from: NodeId, resource: ResourceId, fence: Fence) {
         if usize::from(resource.0) < self.turns.len() {
             let accepted = self.keep(usize::from(resource.0), fence);
-            self.push(now, from, Outgoing::Body(Body::AccessReply { resource, fence, accepted }));
+            self.push(from, Outgoing::Body(Body::AccessReply { resource, fence, accepted }));
         }
     }
 
@@ -237,7 +239,7 @@ impl Node {
             let position = self.members.my_position();
             self.handle_sighting(now, position, term, round, resource, sighting);
         } else {
-            self.push(now, from, Outgoing::Body(Body::CensusReply { term, round, resource, sighting }));
+            self.push(from, Outgoing::Body(Body::CensusReply { term, round, resource, sighting }));
         }
     }
 
@@ -273,7 +275,7 @@ impl Node {
             let position = self.members.my_position();
             self.handle_promise(now, position, term, resource, epoch, promised);
         } else {
-            self.push(now, from, Outgoing::Body(Body::SealReply { term, resource, epoch, promised }));
+            self.push(from, Outgoing::Body(Body::SealReply { term, resource, epoch, promised }));
         }
     }
 
@@ -399,7 +401,7 @@ impl Node {
                 guardian::Question::Census { round } => Body::Census { term, round, resource: id },
                 guardian::Question::Seal { epoch } => Body::Seal { term, resource: id, epoch },
             };
-            self.push(now, to, Outgoing::Body(body));
+            self.push(to, Outgoing::Body(body));
         }
         match to_self {
             Some(guardian::Question::Census { round }) => self.handle_census(now, self.config.me, term, round, id),

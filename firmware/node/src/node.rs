@@ -1,6 +1,7 @@
 //! The node: where the algorithms meet.
 
 use crate::{
+    defences::Defences,
     delivery::Delivery,
     journal::Journal,
     membership::Membership,
@@ -20,6 +21,7 @@ use compasso_wire::{
     config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored},
     limits::RESOURCES_MAX,
     message::{Body, Command},
+    telemetry::Queue,
 };
 use heapless::{Deque, Vec};
 
@@ -93,10 +95,12 @@ pub struct Node {
     pub(crate) introduced_by: Instant,
     pub(crate) commands_next: u32,
     pub(crate) overflows: u32,
+    pub(crate) overflowing: Option<Queue>,
     /// The time of the last input.
     pub(crate) handled_at: Instant,
     /// An input later than this means that the node itself was asleep.
     pub(crate) slept_after: Instant,
+    pub(crate) defences: Defences,
 }
 
 impl Node {
@@ -122,7 +126,9 @@ impl Node {
                 Some(votes_from + timing.suspect_after.times(2))
             }
             (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) => {
-                Some(now + timing.heartbeat.times(FIRST_ELECTION))
+                // Who is likely to win calls first: then most need not call at all.
+                let higher = members.ids().filter(|id| *id > config.me).count() as u64;
+                Some(now + timing.heartbeat.times(FIRST_ELECTION) + timing.process.times(higher))
             }
             (ElectionChoice::Bully, DetectorChoice::Scripted) | (ElectionChoice::None, _) => None,
         };
@@ -153,8 +159,10 @@ impl Node {
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
             overflows: 0,
+            overflowing: None,
             handled_at: now,
             slept_after: now + timing.heartbeat.times(4),
+            defences: Defences::ALL,
             members,
             config: config.clone(),
         };
@@ -168,6 +176,17 @@ impl Node {
         node.first_token(now);
         node.settle(now);
         node
+    }
+
+    /// Takes one defence away, so that a test can show that it is needed.
+    #[cfg(any(test, feature = "sabotage"))]
+    pub fn sabotage(&mut self, missing: crate::defences::Defence) {
+        self.defences = self.defences.without(missing);
+        self.membership.set_defences(self.defences);
+        if missing == crate::defences::Defence::Quarantine {
+            self.votes_from = Instant::default();
+            self.admitted = true;
+        }
     }
 
     /// Takes one input, after every deadline at or before `now`.
@@ -265,10 +284,10 @@ impl Node {
         !self.hardened() || (self.admitted && now >= self.votes_from)
     }
 
-    pub(crate) fn overflowed(&mut self, now: Instant) {
+    /// Counts what a full queue refused; reported once an input, or it would fill the journal too.
+    pub(crate) fn overflowed(&mut self, queue: Queue) {
         self.overflows += 1;
-        let count = self.overflows;
-        self.record(now, Event::Overflow { count });
+        self.overflowing = Some(queue);
     }
 
     pub(crate) fn remember(&mut self) {
@@ -342,7 +361,7 @@ impl Node {
             }
             Command::SetRate { ppb } => {
                 if self.effects.push_back(Effect::SetRate { ppb }).is_err() {
-                    self.overflowed(now);
+                    self.overflowed(Queue::Effects);
                 }
             }
             Command::DropToken => {
@@ -360,7 +379,7 @@ impl Node {
             self.handle_command(now, command);
         }
         let next = self.commands_next;
-        self.push(now, NodeId::HOST, Outgoing::Body(Body::CommandAck { next }));
+        self.push(NodeId::HOST, Outgoing::Body(Body::CommandAck { next }));
     }
 
     /// Lets the layers react to each other until nothing changes any more.
@@ -375,6 +394,9 @@ impl Node {
             }
         }
         self.remember();
+        if let Some(queue) = self.overflowing.take() {
+            self.record(now, Event::Overflow { queue, count: self.overflows });
+        }
     }
 
     fn settle_membership(&mut self, now: Instant) {
@@ -400,7 +422,7 @@ impl Node {
             for position in 0..self.members.count() {
                 let Some(id) = self.members.id(position).filter(|id| *id != self.config.me) else { continue };
                 if let Some(heartbeat) = self.membership.heartbeat_for(position, &self.members, has_time, now) {
-                    self.push(now, id, Outgoing::Body(Body::Heartbeat(heartbeat)));
+                    self.push(id, Outgoing::Body(Body::Heartbeat(heartbeat)));
                 }
             }
             self.membership.heartbeats_made(now);
@@ -490,11 +512,12 @@ impl Node {
             self.post(now, to, Payload::Election(message), Some(until));
         }
         if output.overflowed {
-            self.overflowed(now);
+            self.overflowed(Queue::Algorithm);
         }
     }
 
     pub(crate) fn name(&mut self, now: Instant, leader: NodeId, term: Term) {
+        self.elect_at = None;
         if self.named != Some((leader, term)) {
             self.named = Some((leader, term));
             self.record(now, Event::Leader { id: leader, term });
@@ -516,7 +539,7 @@ impl Node {
         };
         act(&mut self.cristian, &mut cx);
         for (to, _request) in output.messages {
-            self.push(now, to, Outgoing::TimeRequest);
+            self.push(to, Outgoing::TimeRequest);
         }
         for measured in output.events {
             self.synchronize(now, measured);

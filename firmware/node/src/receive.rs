@@ -42,7 +42,7 @@ impl Node {
             Body::Proof(challenge) => return self.handle_proof(now, slot, header, challenge),
             Body::Challenge(challenge) => {
                 // Answered whoever asks: the answer is worth nothing to anybody else.
-                self.push(now, header.sender, Outgoing::Body(Body::Proof(challenge)));
+                self.push(header.sender, Outgoing::Body(Body::Proof(challenge)));
             }
             Body::Heartbeat(_) | Body::HeartbeatAck(_) | Body::TimeRequest { .. } | Body::TimeReply { .. }
             | Body::Plain(_) | Body::Ordered { .. } | Body::Ack { .. } | Body::Census { .. }
@@ -62,7 +62,11 @@ impl Node {
             self.changed(now, change);
         }
         if let Body::Ordered { life, index, floor, .. } = body {
-            self.take_ordered(now, slot, header, life, index, floor)?;
+            let taken = self.take_ordered(slot, header, life, index, floor);
+            if taken == Err(Refusal::Misaddressed) {
+                self.challenge(now, slot); // A word from us tells the sender that we live anew.
+            }
+            taken?;
         }
         if body.is_host_traffic() || (self.hardened() && matches!(body, Body::Plain(_))) {
             return Err(Refusal::Unexpected);
@@ -99,7 +103,7 @@ impl Node {
         Ok(())
     }
 
-    fn take_ordered(&mut self, now: Instant, slot: usize, header: &Header, life: u32, index: u32, floor: u32) -> Result<(), Refusal> {
+    fn take_ordered(&mut self, slot: usize, header: &Header, life: u32, index: u32, floor: u32) -> Result<(), Refusal> {
         if !self.hardened() {
             return Err(Refusal::Unexpected);
         }
@@ -108,7 +112,7 @@ impl Node {
         }
         let taken = self.delivery.take(slot, index, floor);
         let ack = Body::Ack { life: header.incarnation, next: self.delivery.next_in(slot) };
-        self.push(now, header.sender, Outgoing::Body(ack));
+        self.push(header.sender, Outgoing::Body(ack));
         taken
     }
 
@@ -137,7 +141,7 @@ impl Node {
             Body::Challenge(_) | Body::Proof(_) => {}
             Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
             Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
-            Body::TimeRequest { sent } => self.push(now, from, Outgoing::TimeReply { echo: sent, received: now }),
+            Body::TimeRequest { sent } => self.push(from, Outgoing::TimeReply { echo: sent, received: now }),
             Body::TimeReply { echo, cluster, handling_us } => {
                 let reply = TimeMessage::Reply { echo, cluster, handling: Duration(u64::from(handling_us)) };
                 self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
@@ -158,7 +162,7 @@ impl Node {
             Body::SealReply { term, resource, epoch, promised } => {
                 self.handle_promise(now, slot, term, resource, epoch, promised);
             }
-            Body::Access { resource, fence } => self.handle_access(now, from, resource, fence),
+            Body::Access { resource, fence } => self.handle_access(from, resource, fence),
             Body::AccessReply { resource, fence, accepted } => self.handle_verdict(now, resource, fence, accepted),
             Body::Telemetry(_) | Body::TelemetryAck { .. } | Body::Command { .. } | Body::CommandAck { .. } => {
                 return Err(Refusal::Unexpected);
@@ -201,7 +205,7 @@ impl Node {
         }
         let (votes, has_time) = (now >= self.votes_from, self.clock.read(now).is_some());
         let ack = self.membership.acknowledge(heartbeat, votes, has_time, now);
-        self.push(now, from, Outgoing::Body(Body::HeartbeatAck(ack)));
+        self.push(from, Outgoing::Body(Body::HeartbeatAck(ack)));
     }
 
     fn handle_heartbeat_ack(&mut self, now: Instant, slot: usize, ack: &HeartbeatAck) {

@@ -3,6 +3,7 @@
 use crate::node::Node;
 use compasso_wire::{
     Body, ClusterTime, Event, Header, Instant, NodeId, Payload, Vector, limits::MEMBERS_MAX, message::Telemetry, seal,
+    telemetry::Queue,
 };
 
 /// Datagrams that may wait to be sent: heartbeats and questions to everybody, and as many answers.
@@ -50,20 +51,20 @@ impl Node {
     }
 
     /// Queues a datagram.
-    pub(crate) fn push(&mut self, now: Instant, to: NodeId, outgoing: Outgoing) {
+    pub(crate) fn push(&mut self, to: NodeId, outgoing: Outgoing) {
         if self.outgoing.push_back((to, outgoing)).is_err() {
-            self.overflowed(now);
+            self.overflowed(Queue::Outgoing);
         }
     }
 
     /// Sends an algorithm's message: over the channel that repeats, or bare in the textbook form.
     pub(crate) fn post(&mut self, now: Instant, to: NodeId, payload: Payload, until: Option<Instant>) {
         if !self.hardened() {
-            return self.push(now, to, Outgoing::Body(Body::Plain(payload)));
+            return self.push(to, Outgoing::Body(Body::Plain(payload)));
         }
         let sent = self.members.position(to).is_some_and(|position| self.delivery.send(position, payload, now, until));
         if !sent {
-            self.overflowed(now);
+            self.overflowed(Queue::Delivery);
         }
     }
 
@@ -71,7 +72,7 @@ impl Node {
     pub(crate) fn challenge(&mut self, now: Instant, slot: usize) {
         if let Some(challenge) = self.sessions.challenge(slot, now) {
             let to = self.members.id(slot).unwrap_or(NodeId::HOST);
-            self.push(now, to, Outgoing::Body(Body::Challenge(challenge)));
+            self.push(to, Outgoing::Body(Body::Challenge(challenge)));
         }
     }
 

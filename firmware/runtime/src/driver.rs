@@ -146,12 +146,11 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
                 Effect::TelemetryAcknowledged { next } => self.outbox.acknowledged(now(), next),
             }
         }
+        report(self.node, &mut self.outbox);
         while let Some(transmit) = self.node.poll_transmit(now(), self.outgoing) {
+            // Recorded before it leaves: a power cut in between must not hide a send from the trace.
+            report(self.node, &mut self.outbox);
             send(self.socket, self.members, transmit.to, transmit.datagram).await;
-        }
-        while let Some(observation) = self.node.poll_observation() {
-            self.outbox.record(now(), &observation);
-            log::line(&observation);
         }
     }
 
@@ -170,6 +169,13 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
         };
         let transmit = self.node.seal_telemetry(telemetry, self.outgoing);
         send(self.socket, self.members, transmit.to, transmit.datagram).await;
+    }
+}
+
+fn report<const N: usize>(node: &mut Node, outbox: &mut Outbox<'_, N>) {
+    while let Some(observation) = node.poll_observation() {
+        outbox.record(now(), &observation);
+        log::line(&observation);
     }
 }
 

@@ -88,6 +88,6 @@ pub fn line(observation: &Observation) {
         Event::TokenDropped { resource, epoch } => {
             defmt::info!("token_dropped of resource {=u8}, epoch {=u32}", resource.0, epoch);
         }
-        Event::Overflow { count } => defmt::warn!("overflow, {=u32} so far", count),
+        Event::Overflow { queue, count } => defmt::warn!("overflow of {=str}, {=u32} so far", queue.as_str(), count),
     }
 }

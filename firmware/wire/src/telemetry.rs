@@ -164,9 +164,40 @@ pub enum Event {
         /// Its epoch.
         epoch: u32,
     },
-    /// A queue was full and something was given up: what, and how often so far.
+    /// A queue was full and something was given up.
     Overflow {
-        /// Times so far.
+        /// Which.
+        queue: Queue,
+        /// Times so far, over all queues.
         count: u32,
     },
+}
+
+/// A queue of the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Queue {
+    /// Datagrams to send.
+    Outgoing,
+    /// Messages that await acknowledgement.
+    Delivery,
+    /// What one input of an algorithm caused.
+    Algorithm,
+    /// Requests that wait for the present one.
+    Requests,
+    /// What the driver is to do.
+    Effects,
+}
+
+impl Queue {
+    /// The name in the trace.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Queue::Outgoing => "outgoing",
+            Queue::Delivery => "delivery",
+            Queue::Algorithm => "algorithm",
+            Queue::Requests => "requests",
+            Queue::Effects => "effects",
+        }
+    }
 }

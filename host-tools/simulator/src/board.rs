@@ -32,6 +32,12 @@ impl Life {
         Life { node: Box::new(Node::new(config, Instant(0))), crystal }
     }
 
+    /// The node, to take a defence away from it.
+    #[cfg(feature = "sabotage")]
+    pub fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
     /// Hands the node an input and drains it, in the order that the node documents.
     pub fn handle(&mut self, true_ns: u64, input: Input<'_>) -> Caused {
         let now = Instant(self.crystal.read_us(true_ns));

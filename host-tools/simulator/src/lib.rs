@@ -9,3 +9,7 @@ mod crystal;
 mod world;
 
 pub use world::{Run, perform};
+#[cfg(feature = "sabotage")]
+pub use world::perform_without;
+#[cfg(feature = "sabotage")]
+pub use compasso_node::defences::Defence;

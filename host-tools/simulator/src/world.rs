@@ -61,29 +61,23 @@ struct World<'a> {
     trace: Vec<TraceEvent>,
     stage_seq: u64,
     network: NetworkStats,
+    #[cfg(feature = "sabotage")]
+    missing: Option<compasso_node::defences::Defence>,
 }
 
 /// Performs a scenario in simulated time.
 #[must_use]
 pub fn perform(scenario: &Scenario) -> Run {
+    World::new(scenario).perform_all()
+}
+
+/// Performs a scenario with nodes that lack one defence.
+#[cfg(feature = "sabotage")]
+#[must_use]
+pub fn perform_without(scenario: &Scenario, missing: compasso_node::defences::Defence) -> Run {
     let mut world = World::new(scenario);
-    world.tell(scenario_event(scenario, "sim"));
-    let mut dice = fastrand::Rng::with_seed(mix(&[scenario.seed, 11]));
-    for position in 0..scenario.ids.len() {
-        world.schedule(dice.u64(0..BOOT_SPREAD_NS), Due::Boot { position });
-    }
-    for (step, at) in scenario.steps.iter().map(|step| step.at).enumerate() {
-        world.schedule(nanos(at), Due::Step(step));
-    }
-    world.schedule(nanos(scenario.stop_requests_at()), Due::StopWorkload);
-    let end = nanos(scenario.duration);
-    while let Some((at, due)) = world.next(end) {
-        world.now_ns = at;
-        world.happen(due);
-    }
-    world.now_ns = end;
-    world.tell(Event::End);
-    Run { trace: world.trace, network: world.network }
+    world.missing = Some(missing);
+    world.perform_all()
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -91,6 +85,28 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl<'a> World<'a> {
+    fn perform_all(self) -> Run {
+        let mut world = self;
+        let scenario = world.scenario;
+        world.tell(scenario_event(scenario, "sim"));
+        let mut dice = fastrand::Rng::with_seed(mix(&[scenario.seed, 11]));
+        for position in 0..scenario.ids.len() {
+            world.schedule(dice.u64(0..BOOT_SPREAD_NS), Due::Boot { position });
+        }
+        for (step, at) in scenario.steps.iter().map(|step| step.at).enumerate() {
+            world.schedule(nanos(at), Due::Step(step));
+        }
+        world.schedule(nanos(scenario.stop_requests_at()), Due::StopWorkload);
+        let end = nanos(scenario.duration);
+        while let Some((at, due)) = world.next(end) {
+            world.now_ns = at;
+            world.happen(due);
+        }
+        world.now_ns = end;
+        world.tell(Event::End);
+        Run { trace: world.trace, network: world.network }
+    }
+
     fn new(scenario: &'a Scenario) -> World<'a> {
         // A simulated key protects nothing, but the same bytes must come out of the same seed.
         let halves = [mix(&[scenario.seed, 12]), mix(&[scenario.seed, 13])];
@@ -111,6 +127,8 @@ impl<'a> World<'a> {
             trace: Vec::new(),
             stage_seq: 0,
             network: NetworkStats::default(),
+            #[cfg(feature = "sabotage")]
+            missing: None,
         }
     }
 
@@ -154,6 +172,10 @@ impl<'a> World<'a> {
         let id = self.scenario.ids[position];
         let config = self.scenario.node_config(id, board.incarnation, board.stored, self.key.clone());
         let mut life = Life::boot(&config, self.now_ns);
+        #[cfg(feature = "sabotage")]
+        if let Some(missing) = self.missing {
+            life.node_mut().sabotage(missing);
+        }
         let caused = life.drain(self.now_ns, Instant(0));
         board.life = Some(life);
         board.paused = false;

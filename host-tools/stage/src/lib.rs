@@ -5,9 +5,9 @@
 
 pub mod anchor;
 pub mod board;
+pub mod budget;
 pub mod capture;
 pub mod collect;
-pub mod faults;
 pub mod frame;
 pub mod host;
 pub mod outcome;

@@ -8,7 +8,6 @@
 use crate::{
     board::{Board, Machine},
     collect::Collector,
-    faults::{Faults, Sides},
     frame::{self, FRAME_MAX},
     host::Host,
     outcome::{Doing, Failure, Options, Progress, RunOutput, StageError},
@@ -19,7 +18,10 @@ use crate::{
     watch::Watcher,
 };
 use compasso_checker::{Event, Fault, scenario_event};
-use compasso_scenario::{Action, Scenario};
+use compasso_scenario::{
+    Action, Scenario,
+    faults::{Faults, Sides, sides},
+};
 use compasso_wire::{Key, NodeId, ResourceId, config::Stored, message::Command};
 use std::{
     collections::BTreeMap,
@@ -34,8 +36,6 @@ use std::{
 
 /// Boards that have not said `boot` by then never will.
 pub const BOOT_MAX: Duration = Duration::from_secs(60);
-/// Requests stop this long before the end, or a quarter of the run if that is shorter.
-pub const STOP_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long after the end open requests are waited for.
 pub const DRAIN_MAX: Duration = Duration::from_secs(20);
 /// How often processes are looked after when nothing arrives.
@@ -101,14 +101,7 @@ impl<'s> Stage<'s> {
         let names: Vec<String> = scenario.ids.iter().map(|id| format!("node {id}")).collect();
         let capture = options.out.join("network.pcapng");
         let switch = Switch::start(folder, &names, scenario.seed, Some(&capture)).doing("starting the virtual switch")?;
-        let network = &scenario.network;
-        switch.set_faults(Faults {
-            delay_min: Duration::from_micros(network.delay_min.0),
-            delay_max: Duration::from_micros(network.delay_max.0),
-            loss: network.loss,
-            duplicate: network.duplicate,
-            reorder: network.reorder,
-        });
+        switch.set_faults(Faults::from(&scenario.network));
         let started = Instant::now();
         let members: Vec<NodeId> = scenario.ids.iter().map(|id| NodeId(*id)).collect();
         let seat = |id: &u16| Seat {
@@ -149,7 +142,7 @@ impl<'s> Stage<'s> {
         }
         let start = self.now();
         let duration = Duration::from_micros(self.scenario.duration.0);
-        let stop_at = duration - STOP_BEFORE_END.min(duration / 4);
+        let stop_at = Duration::from_micros(self.scenario.stop_requests_at().0);
         let mut steps = self.scenario.steps.iter().peekable();
         loop {
             let at = self.now() - start;
@@ -194,26 +187,24 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// Waits until every request of a board that can still act has been served.
+    /// Waits until every request of a board that can still act has been served. A request that is
+    /// never served is for the checker to judge; a command that is never taken is the stage's failure.
     fn drain(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(), StageError> {
         let until = self.now() + DRAIN_MAX;
         loop {
-            let open: Vec<(u16, u64)> = self
+            let open = self
                 .running()
-                .map(|(position, board)| (board.id().0, self.collector.open_requests((position, board.incarnation()))))
-                .filter(|(_, open)| *open > 0)
-                .collect();
+                .map(|(position, board)| self.collector.open_requests((position, board.incarnation())))
+                .sum();
             let obeyed = self.running().all(|(_, board)| self.host.is_obeyed(board.id()));
-            progress(&Progress::Draining { open: open.iter().map(|(_, open)| open).sum() });
-            if (open.is_empty() && obeyed) || self.is_interrupted() {
+            progress(&Progress::Draining { open });
+            if (open == 0 && obeyed) || self.is_interrupted() {
                 return Ok(());
             }
             if self.now() > until {
-                let ids: Vec<String> = open.iter().map(|(id, _)| id.to_string()).collect();
-                self.overdue = Some(match ids.is_empty() {
-                    true => format!("a node did not take its last command within {} s", DRAIN_MAX.as_secs()),
-                    false => format!("node {} still waits {} s after the end", ids.join(", "), DRAIN_MAX.as_secs()),
-                });
+                if !obeyed {
+                    self.overdue = Some(format!("a node did not take its last command within {} s", DRAIN_MAX.as_secs()));
+                }
                 return Ok(());
             }
             self.pump(LOOK_EVERY)?;
@@ -264,10 +255,9 @@ impl<'s> Stage<'s> {
             }
             Action::Pause(id) => self.board(*id).and_then(|board| board.pause().ok()).map(|()| Fault::Pause(*id)),
             Action::Resume(id) => self.board(*id).and_then(|board| board.resume().ok()).map(|()| Fault::Resume(*id)),
-            Action::Partition(sides) => {
-                let side = |id| sides.iter().position(|side| side.contains(id)).unwrap_or(sides.len());
-                self.switch.set_sides(self.scenario.ids.iter().map(side).collect());
-                Some(Fault::Partition(sides.clone()))
+            Action::Partition(groups) => {
+                self.switch.set_sides(sides(&self.scenario.ids, groups));
+                Some(Fault::Partition(groups.clone()))
             }
             Action::Heal => {
                 self.switch.set_sides(Sides::new());

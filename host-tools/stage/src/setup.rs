@@ -83,6 +83,8 @@ pub enum Compiler {
 pub enum BoardKind {
     /// The emulated Cortex-M board.
     Qemu,
+    /// The same board with the program that counts what a node costs.
+    QemuCount,
 }
 
 /// A machine that is ready.

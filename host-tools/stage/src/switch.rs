@@ -5,9 +5,9 @@
 
 use crate::{
     capture::Capture,
-    faults::{Dice, Faults, Fate, Sides},
     frame::{self, Destination, FRAME_MAX},
 };
+use compasso_scenario::faults::{Dice, Fate, Faults, Sides};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     cmp::Reverse,

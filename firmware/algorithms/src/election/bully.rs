@@ -5,7 +5,7 @@
 //! nodes may announce themselves, but never in the same term: a term names its claimant.
 
 use crate::context::{Algorithm, Context};
-use compasso_wire::{Instant, NodeId, Term, message::ElectionMessage as Message};
+use compasso_wire::{Duration, Instant, NodeId, Term, message::ElectionMessage as Message};
 
 /// What the node asks of its election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +63,8 @@ enum State {
     Deferring { coordinator_by: Instant },
     /// Somebody above us leads.
     Following { leader: NodeId },
-    /// We lead.
-    Leading,
+    /// We lead. Until then our announcement is still on its way, and the election is being held.
+    Leading { announced_until: Instant },
 }
 
 /// One node's part in the election.
@@ -92,7 +92,7 @@ impl Bully {
         match self.state {
             State::Idle | State::Electing { .. } | State::Deferring { .. } => None,
             State::Following { leader } => Some((leader, self.elected)),
-            State::Leading => Some((me, self.elected)),
+            State::Leading { .. } => Some((me, self.elected)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Bully {
     /// "P wins the election and becomes coordinator", and tells all lower ones.
     fn announce(&mut self, term: Term, cx: &mut Cx<'_>) {
         let me = cx.me();
-        self.state = State::Leading;
+        self.state = State::Leading { announced_until: cx.now + patience(cx) };
         self.elected = term;
         let members = cx.members;
         for lower in members.ids().filter(|id| *id < me) {
@@ -142,12 +142,26 @@ impl Bully {
         }
     }
 
-    fn is_holding(&self) -> bool {
-        match self.state {
-            State::Electing { .. } | State::Deferring { .. } => true,
-            State::Idle | State::Following { .. } | State::Leading => false,
+    /// Somebody leads in this term: a lower one of ours is over.
+    fn note(&mut self, term: Term) {
+        self.seen = self.seen.max(term);
+        if matches!(self.state, State::Leading { .. }) && term > self.elected {
+            self.state = State::Idle;
         }
     }
+
+    fn is_holding(&self, now: Instant) -> bool {
+        match self.state {
+            State::Electing { .. } | State::Deferring { .. } => true,
+            State::Leading { announced_until } => now < announced_until,
+            State::Idle | State::Following { .. } => false,
+        }
+    }
+}
+
+/// `T'`: how long who was answered waits for COORDINATOR.
+fn patience(cx: &Cx<'_>) -> Duration {
+    cx.delays.answer() + cx.delays.trans + cx.delays.process
 }
 
 impl Algorithm for Bully {
@@ -158,27 +172,27 @@ impl Algorithm for Bully {
     fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
         match command {
             // A node calls at most one election at a time.
-            Command::Start { dead } if !self.is_holding() => self.start(dead, cx),
+            Command::Start { dead } if !self.is_holding(cx.now) => self.start(dead, cx),
             Command::Start { .. } => {}
             Command::Observe { leader, term } if term >= self.elected && leader > cx.me() => {
                 self.follow(leader, term, cx);
             }
             // A lower node leads although we live: we bully our way back.
             Command::Observe { leader, term } if leader < cx.me() && term >= self.elected => {
-                self.seen = self.seen.max(term);
-                if !self.is_holding() {
+                self.note(term);
+                if !self.is_holding(cx.now) {
                     self.start(None, cx);
                 }
             }
             Command::Observe { .. } => {}
             Command::Assume { leader, term } if leader == cx.me() => {
-                self.state = State::Leading;
+                self.state = State::Leading { announced_until: cx.now };
                 self.elected = term;
                 self.seen = self.seen.max(term);
                 cx.emit(Event::Elected { leader, term });
             }
             Command::Assume { leader, term } => self.follow(leader, term, cx),
-            Command::Note { term } => self.seen = self.seen.max(term),
+            Command::Note { term } => self.note(term),
         }
     }
 
@@ -187,15 +201,14 @@ impl Algorithm for Bully {
             Message::Election { term } if from < cx.me() => {
                 self.seen = self.seen.max(term);
                 cx.send(from, Message::Answer { term });
-                if !self.is_holding() {
+                if !self.is_holding(cx.now) {
                     self.start(None, cx);
                 }
             }
             Message::Answer { term } => {
                 // Only an answer to the election we hold; a late one to an earlier election says nothing.
                 if matches!(self.state, State::Electing { term: ours, .. } if ours == term) {
-                    let patience = cx.delays.answer() + cx.delays.trans + cx.delays.process;
-                    self.state = State::Deferring { coordinator_by: cx.now + patience };
+                    self.state = State::Deferring { coordinator_by: cx.now + patience(cx) };
                 }
             }
             Message::Coordinator { term } if from > cx.me() && term >= self.elected => {
@@ -214,7 +227,7 @@ impl Algorithm for Bully {
             | State::Electing { .. }
             | State::Deferring { .. }
             | State::Following { .. }
-            | State::Leading => {}
+            | State::Leading { .. } => {}
         }
     }
 
@@ -222,7 +235,7 @@ impl Algorithm for Bully {
         match self.state {
             State::Electing { answer_by, .. } => Some(answer_by),
             State::Deferring { coordinator_by } => Some(coordinator_by),
-            State::Idle | State::Following { .. } | State::Leading => None,
+            State::Idle | State::Following { .. } | State::Leading { .. } => None,
         }
     }
 }

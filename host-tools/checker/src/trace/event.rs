@@ -110,8 +110,8 @@ pub enum Event {
     TokenRegenerated { resource: Text, epoch: u64 },
     /// The token was thrown away on command.
     TokenDropped { resource: Text, epoch: u64 },
-    /// A queue was full, so often so far.
-    Overflow { count: u64 },
+    /// A queue was full; so often any was so far.
+    Overflow { queue: Text, count: u64 },
     /// From the stage: what is performed.
     Scenario(Map<String, Value>),
     /// From the stage: what it did.

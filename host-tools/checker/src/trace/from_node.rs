@@ -66,6 +66,6 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
         }
         Seen::TokenRegenerated { resource, epoch } => Event::TokenRegenerated { resource: named(resource), epoch: epoch.into() },
         Seen::TokenDropped { resource, epoch } => Event::TokenDropped { resource: named(resource), epoch: epoch.into() },
-        Seen::Overflow { count } => Event::Overflow { count: count.into() },
+        Seen::Overflow { queue, count } => Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() },
     }
 }

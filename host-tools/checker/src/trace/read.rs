@@ -155,7 +155,7 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         },
         "token_regenerated" => Event::TokenRegenerated { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? },
         "token_dropped" => Event::TokenDropped { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? },
-        "overflow" => Event::Overflow { count: required(map, "count", Value::as_u64)? },
+        "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
         "gap" => Event::Gap { of: id(map, "of")?, inc: incarnation(map, "inc")?, missed: required(map, "missed", Value::as_u64)? },
         "fault" => Event::Fault(fault(rest(map))?),
         "scenario" if node == NodeRef::Stage => Event::Scenario(rest(map)),

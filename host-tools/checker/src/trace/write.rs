@@ -117,7 +117,10 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "epoch", epoch);
             special(out, resource);
         }
-        Event::Overflow { count } => number(out, "count", count),
+        Event::Overflow { queue, count } => {
+            text(out, "queue", queue);
+            number(out, "count", count);
+        }
         Event::Scenario(map) | Event::Other { fields: map, .. } => all(out, map),
         Event::Fault(fault) => self::fault(out, fault),
         Event::Gap { of, inc, missed } => {

@@ -35,6 +35,7 @@ pub(super) fn build(
 ) -> Result<PathBuf, EnvironmentError> {
     let (package, binary) = match board {
         BoardKind::Qemu => ("compasso-board-qemu", "compasso-qemu"),
+        BoardKind::QemuCount => ("compasso-board-qemu", "compasso-count"),
     };
     // Each compiler has its own folder: they cannot read each other's work.
     let target_dir = match compiler {
@@ -43,11 +44,11 @@ pub(super) fn build(
     };
     let mut command = cargo(compiler);
     command
-        .args(["build", "--profile", "firmware", "--target", TARGET, "-p", package, "--target-dir"])
+        .args(["build", "--profile", "firmware", "--target", TARGET, "-p", package, "--bin", binary, "--target-dir"])
         .arg(&target_dir)
         .current_dir(root);
     let shown = match compiler {
-        Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package}"),
+        Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package} --bin {binary}"),
         Compiler::Debian => format!("COMPASSO_TOOLCHAIN=debian cargo compasso doctor, and read what {package} says"),
     };
     let said = watch(&mut command).map_err(|what| EnvironmentError::new(what, shown.clone()))?;

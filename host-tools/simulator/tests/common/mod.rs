@@ -1,0 +1,60 @@
+//! Scenarios for the simulator's tests.
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use compasso_checker::{Event, TraceEvent};
+use compasso_scenario::Scenario;
+use std::fmt::Write;
+
+/// The shipped concert.
+pub fn concert(seed: u64) -> Scenario {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/concert.toml");
+    Scenario::load(path).unwrap().with_seed(seed)
+}
+
+/// A scenario of five nodes with these steps.
+pub fn scenario(seed: u64, seconds: u64, network: &str, workload: &str, steps: &str) -> Scenario {
+    let text = format!(
+        "name = \"test\"\nnodes = 5\nseed = {seed}\nduration = \"{seconds}s\"\n\
+         [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+         [election]\nalgorithm = \"bully\"\n\
+         [mutex]\nalgorithm = \"token-ring\"\nworkload = {workload}\n\
+         [network]\n{network}\n{steps}"
+    );
+    Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Crashes, returns, pauses, a partition and a lost token, when and to whom the seed decides.
+pub fn storm(seed: u64) -> Scenario {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut steps = String::new();
+    let mut at_ms = 3000;
+    for _ in 0..6 {
+        at_ms += dice.u64(500..3000);
+        let lasts = dice.u64(300..4500);
+        let id = dice.u16(0..5);
+        let (begin, end) = match dice.u8(0..4) {
+            0 => (format!("crash = {id}"), format!("restart = {id}")),
+            1 => (format!("pause = {id}"), format!("resume = {id}")),
+            2 => {
+                let mut ids = [0, 1, 2, 3, 4];
+                dice.shuffle(&mut ids);
+                let (one, other) = ids.split_at(dice.usize(1..4));
+                (format!("partition = [{one:?}, {other:?}]"), "heal = true".to_owned())
+            }
+            _ => ("drop_token = true".to_owned(), String::new()),
+        };
+        for (at, action) in [(at_ms, begin), (at_ms + lasts, end)] {
+            if !action.is_empty() {
+                write!(steps, "[[step]]\nat = \"{at}ms\"\n{action}\n").unwrap();
+            }
+        }
+        at_ms += lasts;
+    }
+    let network = "delay = \"200us..5ms\"\nloss = 0.05\nduplicate = 0.02\nreorder = 0.05";
+    scenario(seed, at_ms / 1000 + 16, network, "{ every = \"100ms\", hold = \"5ms\" }", &steps)
+}
+
+/// How many events are of this sort.
+pub fn count(trace: &[TraceEvent], wanted: impl Fn(&Event) -> bool) -> usize {
+    trace.iter().filter(|event| wanted(&event.event)).count()
+}

@@ -1,0 +1,25 @@
+//! Measures the firmware against its budgets:
+//! `cargo run -p compasso-stage --example budget [-- --json | --propose]`
+use compasso_stage::{
+    budget,
+    setup::{self, Needs},
+};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let form = std::env::args().nth(1);
+    match setup::ensure(&Needs::ALL).and_then(|toolchain| budget::measure_all(&toolchain)) {
+        Ok(report) => {
+            match form.as_deref() {
+                Some("--json") => println!("{:#}", report.to_json()),
+                Some("--propose") => print!("{}", report.proposal()),
+                Some(_) | None => print!("{}", report.render(false)),
+            }
+            ExitCode::from(report.exit_code())
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(3)
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Counts what a node costs, in an emulator. Skipped only with `COMPASSO_SKIP_QEMU=1`, and loudly.
+
+use compasso_stage::{
+    budget,
+    setup::{self, Needs},
+};
+
+#[test]
+fn every_budget_holds_and_every_count_is_the_same_each_time() {
+    if std::env::var_os("COMPASSO_SKIP_QEMU").is_some_and(|value| value == "1") {
+        eprintln!("SKIPPED: COMPASSO_SKIP_QEMU=1, nothing was counted");
+        return;
+    }
+    let toolchain = setup::ensure(&Needs::ALL).unwrap_or_else(|error| panic!("{error}"));
+    let _turn = setup::take_stage().unwrap_or_else(|error| panic!("{error}"));
+    let report = budget::measure_all(&toolchain).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.ok(), "{}", report.render(false));
+    let again = budget::measure_all(&toolchain).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report, again, "counted instructions do not depend on the run");
+}
