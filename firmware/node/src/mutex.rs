@@ -110,7 +110,7 @@ impl Node {
 
     /// Shows the fence to the keeper: the lowest id of the view.
     fn ask_keeper(&mut self, now: Instant, resource: usize) {
-        let again_at = now + self.delays().answer();
+        let again_at = now + self.config.timing.trans;
         let keeper = self.members.of(self.view()).min().unwrap_or(self.config.me);
         let Some(turn) = self.turns.get_mut(resource) else { return };
         let fence = match &mut turn.client {

@@ -33,7 +33,7 @@ pub struct EventuallyPerfect {
     /// Whose silence matters at present.
     watched: NodeSet,
     first_timeout: Duration,
-    /// The slowest recent round trip: fades by a sixteenth with each that is quicker.
+    /// The slowest recent round trip: fades by an eighth with each that is quicker.
     slowest: Duration,
 }
 
@@ -88,9 +88,11 @@ impl EventuallyPerfect {
         }
     }
 
-    /// Somebody's answer took this long.
+    /// Somebody's answer took this long. Where it took longer than half the first time-out,
+    /// somebody was asleep, and that says nothing of the network.
     pub fn round_trip(&mut self, took: Duration) {
-        self.slowest = took.max(Duration(self.slowest.0 - self.slowest.0 / 16));
+        let took = took.min(Duration(self.first_timeout.0 / 2));
+        self.slowest = took.max(Duration(self.slowest.0 - self.slowest.0 / 8));
     }
 
     /// What has been learned of delays, at least `first`.

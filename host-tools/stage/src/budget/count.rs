@@ -52,7 +52,7 @@ pub(super) fn run(qemu: &Path, image: &Path) -> Result<String, String> {
         .arg(image)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("{} does not start: {error}", qemu.display()))?;
     let mut emulator = Emulator(child);
     let started = Instant::now();
@@ -65,15 +65,22 @@ pub(super) fn run(qemu: &Path, image: &Path) -> Result<String, String> {
             Err(error) => return Err(format!("the emulator cannot be waited for: {error}")),
         }
     };
-    let mut said = String::new();
-    if let Some(mut stdout) = emulator.0.stdout.take() {
-        stdout.read_to_string(&mut said).map_err(|error| format!("the counts cannot be read: {error}"))?;
+    let said = read(emulator.0.stdout.take())?;
+    if status.success() {
+        return Ok(said);
     }
-    if !status.success() {
-        let reason = said.lines().last().unwrap_or("it does not say why");
-        return Err(format!("the counting image ended with {status}: {reason}"));
+    // Either the image says what is wrong, or the emulator did not get so far.
+    let complaint = read(emulator.0.stderr.take())?;
+    let reason = said.lines().next_back().or(complaint.lines().next_back()).unwrap_or("it does not say why");
+    Err(format!("the counting image ended with {status}: {reason}"))
+}
+
+fn read(pipe: Option<impl Read>) -> Result<String, String> {
+    let mut text = String::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_string(&mut text).map_err(|error| format!("the counts cannot be read: {error}"))?;
     }
-    Ok(said)
+    Ok(text)
 }
 
 /// Reads what the counting image prints: lines of `name times least most`, and an end.
@@ -121,6 +128,9 @@ mod tests {
     #[test]
     fn an_emulator_that_fails_says_why() {
         let error = run(Path::new("/nonexistent"), Path::new("x")).unwrap_err();
-        assert!(!error.is_empty());
+        assert!(error.contains("/nonexistent"), "{error}");
+        // Whatever the machine: this is a program that does not know the arguments.
+        let error = run(Path::new("/bin/cp"), Path::new("x")).unwrap_err();
+        assert!(error.contains("exit status: 1: "), "{error}");
     }
 }
