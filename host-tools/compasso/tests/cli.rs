@@ -1,0 +1,153 @@
+//! The command as users call it: results, one-line errors, exit statuses.
+
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn traces() -> PathBuf {
+    root().join("host-tools/checker/tests/traces")
+}
+
+fn compasso(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_compasso")).args(args).current_dir(root()).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A bad call: exit status 2, one line on stderr that holds all of `wanted`, and no backtrace.
+fn refused(args: &[&str], wanted: &[&str]) {
+    let output = compasso(args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+    for text in wanted {
+        assert!(error.contains(text), "{args:?}: no {text:?} in {error}");
+    }
+}
+
+#[test]
+fn a_simulated_concert_holds_and_leaves_its_folder() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("run");
+    let output = compasso(&["run", "--on", "sim", "--seed", "3", "--json", "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let summary = json(&output);
+    assert_eq!(summary["violations"], Value::Array(Vec::new()));
+    assert_eq!((&summary["stage"], &summary["seed"], &summary["exit"]), (&"sim".into(), &3.into(), &0.into()));
+    assert!(summary["mutex"]["entries"].as_u64().unwrap() > 300);
+    let written: Value = serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
+    assert_eq!(written, summary);
+    assert!(fs::read_to_string(out.join("scenario.toml")).unwrap().contains("seed     = 3"));
+    let trace = out.join("trace.jsonl");
+    let again = compasso(&["check", trace.to_str().unwrap(), "--json"]);
+    assert_eq!(again.status.code(), Some(0));
+    assert_eq!(json(&again)["events"], summary["events"]);
+}
+
+#[test]
+fn each_hand_made_violation_is_named_and_exits_1() {
+    let mut properties = std::collections::BTreeSet::new();
+    for file in fs::read_dir(traces()).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_str().unwrap().to_lowercase();
+        let output = compasso(&["check", path.to_str().unwrap(), "--json"]);
+        let report = json(&output);
+        let broken: Vec<&str> =
+            report["violations"].as_array().unwrap().iter().map(|v| v["property"].as_str().unwrap()).collect();
+        if name.starts_with("good") {
+            assert_eq!(output.status.code(), Some(0), "{name}: {broken:?}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        for property in broken {
+            assert!(name.starts_with(&property.to_lowercase()), "{name}: {property}");
+            properties.insert(property.to_owned());
+        }
+    }
+    for property in ["ME1", "ME2", "E1", "E2", "token", "fence", "clock-monotonic", "causality"] {
+        assert!(properties.contains(property), "no trace breaks {property}");
+    }
+}
+
+#[test]
+fn bad_input_gets_one_clear_line_and_status_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let truncated = file("truncated.jsonl", b"{\"node\":0,\"seq\":1,\"event\":\"boot\",\"incarnation\":1}\n{\"node\":0,\"se");
+    refused(&["check", &truncated], &["truncated.jsonl:2"]);
+    let binary = file("binary.jsonl", &[0, 159, 146, 150, 0, 255]);
+    refused(&["check", &binary], &["binary.jsonl"]);
+    refused(&["check", "no/such/file"], &["no/such/file"]);
+    let unknown = file("unknown.toml", b"name = \"x\"\nnodes = 3\nduration = \"5s\"\nnoodles = 4\n");
+    refused(&["run", &unknown, "--on", "sim"], &["unknown.toml:4", "noodles"]);
+    let later = file("later.toml", b"name = \"x\"\nnodes = 3\nduration = \"5s\"\n[clock]\nsync = \"berkeley\"\n");
+    refused(&["run", &later, "--on", "sim"], &["later.toml:5", "berkeley", "cristian"]);
+    refused(&["run", "no/such/scenario.toml", "--on", "sim"], &["no/such/scenario.toml"]);
+    refused(&["run", "--on", "moon"], &["moon", "sim", "qemu"]);
+    refused(&["run", "--seed", "many"], &["many", "--seed"]);
+    refused(&["conduct"], &["conduct"]);
+}
+
+#[test]
+fn a_machine_gets_a_document_in_every_case() {
+    for (args, status) in [
+        (&["run", "no/such/scenario.toml", "--json"][..], 2),
+        (&["check", "no/such/file", "--json"], 2),
+        (&["run", "--seed", "many", "--json"], 2),
+    ] {
+        let output = compasso(args);
+        assert_eq!(output.status.code(), Some(status));
+        let document = json(&output);
+        assert_eq!(document["exit"], status);
+        assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()));
+    }
+}
+
+#[test]
+fn several_stages_give_an_array_and_a_folder_each() {
+    let out = tempfile::tempdir().unwrap();
+    let output = compasso(&["run", "--on", "sim,sim", "--json", "--out", out.path().to_str().unwrap()]);
+    assert_eq!(json(&output).as_array().unwrap().len(), 2);
+    assert!(out.path().join("sim/trace.jsonl").exists());
+}
+
+#[test]
+fn help_has_examples_on_every_level() {
+    for args in [&["--help"][..], &["run", "--help"], &["check", "--help"], &["doctor", "--help"], &["budget", "--help"]] {
+        let output = compasso(args);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{args:?}");
+    }
+}
+
+#[test]
+fn without_an_emulator_and_the_right_to_install_one_the_tool_says_what_to_type() {
+    // A machine whose PATH holds nothing: no QEMU, no apt, no rustup.
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_compasso"))
+        .args(["run", "--json", "--out"])
+        .arg(empty.path().join("run"))
+        .current_dir(root())
+        .env("PATH", empty.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let error = json(&output)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("to mend it: "), "{error}");
+}
