@@ -68,8 +68,7 @@ impl Delivery {
     #[must_use]
     pub fn send(&mut self, to: usize, payload: Payload, now: Instant, until: Option<Instant>) -> bool {
         let Some(channel) = self.channels.get_mut(to) else { return false };
-        let pending =
-            Pending { to, index: channel.next_out, payload, until, send_at: now, first_sent: None, tries: 0 };
+        let pending = Pending { to, index: channel.next_out, payload, until, send_at: now, first_sent: None, tries: 0 };
         let fits = self.pending.push(pending).is_ok();
         if fits {
             channel.next_out += 1;

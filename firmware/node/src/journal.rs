@@ -10,11 +10,24 @@ use heapless::Deque;
 /// Events that may wait for the driver. One input causes fewer; the driver drains after each.
 pub const OBSERVATIONS_MAX: usize = 48;
 
+/// An event without its vector: that differs from the clock's only in this node's own entry.
+struct Stamped {
+    seq: u32,
+    lamport: u64,
+    hw: Instant,
+    cluster: Option<ClusterTime>,
+    event: Event,
+}
+
 /// Logical clocks, and what has happened but was not yet fetched.
 pub struct Journal {
     lamport: LamportClock,
     vector: VectorClock,
-    waiting: Deque<Observation, OBSERVATIONS_MAX>,
+    position: usize,
+    /// What the oldest `older` waiting events knew of the others: from before the last merge.
+    before: Vector,
+    older: usize,
+    waiting: Deque<Stamped, OBSERVATIONS_MAX>,
 }
 
 impl Journal {
@@ -24,6 +37,9 @@ impl Journal {
         Journal {
             lamport: LamportClock::default(),
             vector: VectorClock::new(members.my_position(), members.count(), incarnation),
+            position: members.my_position(),
+            before: Vector::default(),
+            older: 0,
             waiting: Deque::new(),
         }
     }
@@ -31,19 +47,21 @@ impl Journal {
     /// Ticks the clocks for `event` and keeps it. If the driver does not fetch, the event is lost
     /// and the gap in `seq` tells.
     pub fn record(&mut self, now: Instant, cluster: Option<ClusterTime>, event: Event) {
-        let observation = Observation {
-            lamport: self.lamport.tick(),
-            seq: self.vector.tick(),
-            vector: self.vector.read().clone(),
-            hw: now,
-            cluster,
-            event,
-        };
-        let _lost_shows_as_gap = self.waiting.push_back(observation);
+        let stamped = Stamped { lamport: self.lamport.tick(), seq: self.vector.tick(), hw: now, cluster, event };
+        let _lost_shows_as_gap = self.waiting.push_back(stamped);
     }
 
     /// Takes over what a received message knows; its `Recv` event is recorded next.
     pub fn merge(&mut self, header: &Header) {
+        if self.older > 0 {
+            // The driver did not fetch what the last input caused: the gap in `seq` tells.
+            self.waiting.clear();
+            self.older = 0;
+        }
+        if !self.waiting.is_empty() {
+            self.before.clone_from(self.vector.read());
+            self.older = self.waiting.len();
+        }
         self.lamport.merge(header.lamport);
         self.vector.merge(&header.vector);
     }
@@ -61,6 +79,13 @@ impl Journal {
 
     /// The next event.
     pub fn poll(&mut self) -> Option<Observation> {
-        self.waiting.pop_front()
+        let Stamped { seq, lamport, hw, cluster, event } = self.waiting.pop_front()?;
+        let known = if self.older > 0 { &self.before } else { self.vector.read() };
+        self.older = self.older.saturating_sub(1);
+        let mut vector = known.clone();
+        if let Some(own) = vector.0.get_mut(self.position) {
+            own.count = seq;
+        }
+        Some(Observation { seq, lamport, vector, hw, cluster, event })
     }
 }

@@ -316,7 +316,11 @@ impl Membership {
             .followers
             .iter()
             .enumerate()
-            .filter_map(|(position, follower)| if position == members.my_position() { Some(now) } else { follower.acknowledged })
+            .filter_map(
+                |(position, follower)| {
+                    if position == members.my_position() { Some(now) } else { follower.acknowledged }
+                },
+            )
             .collect();
         sent.sort_unstable_by(|a, b| b.cmp(a));
         sent.get(self.needed(members) - 1).map(|sent| *sent + self.lease).filter(|until| now < *until)
@@ -346,7 +350,13 @@ impl Membership {
     }
 
     /// The heartbeat for one follower, with its lease if it may have one.
-    pub fn heartbeat_for(&mut self, position: usize, members: &Members, has_time: bool, now: Instant) -> Option<Heartbeat> {
+    pub fn heartbeat_for(
+        &mut self,
+        position: usize,
+        members: &Members,
+        has_time: bool,
+        now: Instant,
+    ) -> Option<Heartbeat> {
         let authority = self.authority_until(members, now).is_some();
         let in_force = self.view.is_some_and(|view| view.members.contains(position));
         let granted_until = now + self.lease.widened(self.drift_ppm);

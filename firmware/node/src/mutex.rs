@@ -185,7 +185,9 @@ impl Node {
             self.appoint_guardians(now);
         }
         for resource in 0..self.turns.len() {
-            let Some(Turn { client: Client::Admitted { hold, fence }, .. }) = self.turns.get(resource) else { continue };
+            let Some(Turn { client: Client::Admitted { hold, fence }, .. }) = self.turns.get(resource) else {
+                continue;
+            };
             let (hold, fence) = (*hold, *fence);
             let Some(lease_until) = self.lease_left(now) else { continue };
             let ask_at = self.hardened().then_some(now);
@@ -334,7 +336,7 @@ impl Node {
         let Some(turn) = self.turns.get_mut(resource) else { return };
         let mut output = Output::default();
         act(&mut turn.ring, &mut Context { now, members: &self.members, view, delays, output: &mut output });
-        for event in output.events {
+        for &event in &output.events {
             match event {
                 token_ring::Event::Arrived { token } => self.token_arrived(now, resource, token),
                 token_ring::Event::Granted { fence } => {
@@ -346,7 +348,7 @@ impl Node {
                 }
             }
         }
-        for (to, message) in output.messages {
+        for &(to, message) in &output.messages {
             let MutexMessage::Token { epoch, serial } = message;
             if let Some(turn) = self.turns.get_mut(resource) {
                 turn.guardian.saw(Fence::new(epoch, serial));
@@ -380,7 +382,7 @@ impl Node {
         let Some(turn) = self.turns.get_mut(resource) else { return };
         let mut output = Output::default();
         act(&mut turn.guardian, &mut Context { now, members: &self.members, view, delays, output: &mut output });
-        for event in output.events {
+        for &event in &output.events {
             let guardian::Event::Make { epoch, replaces } = event;
             // The last promise may have come after our authority had ended.
             if self.membership.authority_until(&self.members, now).is_none() {
@@ -392,7 +394,7 @@ impl Node {
             self.with_ring(now, resource, |ring, cx| ring.handle_command(token_ring::Command::Adopt { epoch }, cx));
         }
         let mut to_self = None;
-        for (to, question) in output.messages {
+        for &(to, question) in &output.messages {
             if to == self.config.me {
                 to_self = Some(question);
                 continue;

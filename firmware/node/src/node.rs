@@ -132,7 +132,7 @@ impl Node {
             }
             (ElectionChoice::Bully, DetectorChoice::Scripted) | (ElectionChoice::None, _) => None,
         };
-        let mut node = Node {
+        Node {
             sequence: 0,
             sessions: Sessions::new(members.count() + 1, config.incarnation, timing.process),
             delivery: Delivery::new(members.count()),
@@ -165,17 +165,21 @@ impl Node {
             defences: Defences::ALL,
             members,
             config: config.clone(),
-        };
-        node.record(now, Event::Boot { incarnation: config.incarnation });
-        if elect_at.is_none() {
-            // Nobody elects at boot: the highest id leads.
-            let leader = node.members.highest();
-            let counter = if leader == config.me { u64::from(config.incarnation) } else { 1 };
-            node.elect(now, bully::Command::Assume { leader, term: Term::new(counter, leader) });
         }
-        node.first_token(now);
-        node.settle(now);
-        node
+    }
+
+    /// Begins this life: the first call after [`Self::new`]. Apart from it, so that a large node can
+    /// be made in place.
+    pub fn start(&mut self, now: Instant) {
+        self.record(now, Event::Boot { incarnation: self.config.incarnation });
+        if self.elect_at.is_none() {
+            // Nobody elects at boot: the highest id leads.
+            let leader = self.members.highest();
+            let counter = if leader == self.config.me { u64::from(self.config.incarnation) } else { 1 };
+            self.elect(now, bully::Command::Assume { leader, term: Term::new(counter, leader) });
+        }
+        self.first_token(now);
+        self.settle(now);
     }
 
     /// Takes one defence away, so that a test can show that it is needed.
@@ -489,7 +493,7 @@ impl Node {
         };
         act(&mut self.bully, &mut cx);
         self.remember();
-        for event in output.events {
+        for &event in &output.events {
             match event {
                 bully::Event::Started { term } => {
                     self.membership.disband();
@@ -508,7 +512,7 @@ impl Node {
         }
         // An election's messages are worth repeating only while somebody waits for them.
         let until = now + self.delays().answer().times(4);
-        for (to, message) in output.messages {
+        for &(to, message) in &output.messages {
             self.post(now, to, Payload::Election(message), Some(until));
         }
         if output.overflowed {
@@ -538,10 +542,10 @@ impl Node {
             output: &mut output,
         };
         act(&mut self.cristian, &mut cx);
-        for (to, _request) in output.messages {
+        for &(to, _) in &output.messages {
             self.push(to, Outgoing::TimeRequest);
         }
-        for measured in output.events {
+        for &measured in &output.events {
             self.synchronize(now, measured);
         }
     }

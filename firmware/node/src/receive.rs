@@ -44,10 +44,22 @@ impl Node {
                 // Answered whoever asks: the answer is worth nothing to anybody else.
                 self.push(header.sender, Outgoing::Body(Body::Proof(challenge)));
             }
-            Body::Heartbeat(_) | Body::HeartbeatAck(_) | Body::TimeRequest { .. } | Body::TimeReply { .. }
-            | Body::Plain(_) | Body::Ordered { .. } | Body::Ack { .. } | Body::Census { .. }
-            | Body::CensusReply { .. } | Body::Seal { .. } | Body::SealReply { .. } | Body::Access { .. }
-            | Body::AccessReply { .. } | Body::Telemetry(_) | Body::TelemetryAck { .. } | Body::Command { .. }
+            Body::Heartbeat(_)
+            | Body::HeartbeatAck(_)
+            | Body::TimeRequest { .. }
+            | Body::TimeReply { .. }
+            | Body::Plain(_)
+            | Body::Ordered { .. }
+            | Body::Ack { .. }
+            | Body::Census { .. }
+            | Body::CensusReply { .. }
+            | Body::Seal { .. }
+            | Body::SealReply { .. }
+            | Body::Access { .. }
+            | Body::AccessReply { .. }
+            | Body::Telemetry(_)
+            | Body::TelemetryAck { .. }
+            | Body::Command { .. }
             | Body::CommandAck { .. } => {}
         }
         let admitted = self.sessions.admit(slot, header);
@@ -81,7 +93,13 @@ impl Node {
         self.record(now, Event::Recv { from, incarnation, kind: body.kind(), id: header.sequence });
     }
 
-    fn handle_proof(&mut self, now: Instant, slot: usize, header: &Header, challenge: Challenge) -> Result<(), Refusal> {
+    fn handle_proof(
+        &mut self,
+        now: Instant,
+        slot: usize,
+        header: &Header,
+        challenge: Challenge,
+    ) -> Result<(), Refusal> {
         let proven = self.sessions.prove(slot, header, challenge)?;
         if header.sender == NodeId::HOST {
             return Ok(());
@@ -128,10 +146,22 @@ impl Node {
                 self.carry_out(now, index, command);
                 Ok(())
             }
-            Body::Proof(_) | Body::Heartbeat(_) | Body::HeartbeatAck(_) | Body::TimeRequest { .. }
-            | Body::TimeReply { .. } | Body::Plain(_) | Body::Ordered { .. } | Body::Ack { .. } | Body::Census { .. }
-            | Body::CensusReply { .. } | Body::Seal { .. } | Body::SealReply { .. } | Body::Access { .. }
-            | Body::AccessReply { .. } | Body::Telemetry(_) | Body::CommandAck { .. } => Err(Refusal::Unexpected),
+            Body::Proof(_)
+            | Body::Heartbeat(_)
+            | Body::HeartbeatAck(_)
+            | Body::TimeRequest { .. }
+            | Body::TimeReply { .. }
+            | Body::Plain(_)
+            | Body::Ordered { .. }
+            | Body::Ack { .. }
+            | Body::Census { .. }
+            | Body::CensusReply { .. }
+            | Body::Seal { .. }
+            | Body::SealReply { .. }
+            | Body::Access { .. }
+            | Body::AccessReply { .. }
+            | Body::Telemetry(_)
+            | Body::CommandAck { .. } => Err(Refusal::Unexpected),
         }
     }
 

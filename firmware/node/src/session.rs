@@ -5,7 +5,9 @@
 //! network could play an old life to it. So a life that is new here is refused until its sender
 //! has repeated a number that was never used before. From then on a window tells repeats.
 
-use compasso_wire::{Duration, Header, Instant, Refusal, limits::MEMBERS_MAX, message::Challenge, replay::ReplayWindow};
+use compasso_wire::{
+    Duration, Header, Instant, Refusal, limits::MEMBERS_MAX, message::Challenge, replay::ReplayWindow,
+};
 use heapless::Vec;
 
 /// One peer, as far as it has proven itself.

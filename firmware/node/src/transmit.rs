@@ -94,7 +94,14 @@ impl Node {
         Some((self.members.id(departure.to)?, departure.body, departure.again))
     }
 
-    fn send<'b>(&mut self, now: Instant, to: NodeId, body: &Body<'_>, again: bool, buffer: &'b mut [u8]) -> Transmit<'b> {
+    fn send<'b>(
+        &mut self,
+        now: Instant,
+        to: NodeId,
+        body: &Body<'_>,
+        again: bool,
+        buffer: &'b mut [u8],
+    ) -> Transmit<'b> {
         self.sequence += 1;
         let (lamport, vector) = if to == NodeId::HOST {
             (0, Vector::default())

@@ -80,8 +80,8 @@ impl Crystal {
     }
 
     fn exact(&self, ticks: u64) -> (u64, u64) {
-        let elapsed = u128::from(ticks - self.bent_at_ticks) * u128::from(self.us_per_tick)
-            + u128::from(self.bent_at_fraction);
+        let elapsed =
+            u128::from(ticks - self.bent_at_ticks) * u128::from(self.us_per_tick) + u128::from(self.bent_at_fraction);
         (self.bent_at_us + (elapsed >> 64) as u64, elapsed as u64)
     }
 

@@ -86,8 +86,7 @@ pub async fn run<const N: usize>(
     ring.open();
     let mut received = [PacketMetadata::EMPTY; PACKETS_QUEUED];
     let mut sending = [PacketMetadata::EMPTY; PACKETS_QUEUED];
-    let mut socket =
-        UdpSocket::new(stack, &mut received, &mut buffers.received, &mut sending, &mut buffers.sending);
+    let mut socket = UdpSocket::new(stack, &mut received, &mut buffers.received, &mut sending, &mut buffers.sending);
     assert!(socket.bind(address::PORT).is_ok(), "the only socket finds its port free");
     let mut drive = Drive {
         node,

@@ -9,7 +9,10 @@
 use compasso_wire::page::ring as layout;
 use core::{
     mem::offset_of,
-    sync::atomic::{AtomicU8, AtomicU32, Ordering::{Acquire, Relaxed, Release}},
+    sync::atomic::{
+        AtomicU8, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 /// Each record begins with its length in so many bytes.
@@ -146,10 +149,8 @@ impl<const N: usize> Ring<N> {
         if at.bytes == self.head().bytes {
             return None;
         }
-        let length = u16::from_le_bytes([
-            self.byte(at.bytes).load(Relaxed),
-            self.byte(at.bytes.wrapping_add(1)).load(Relaxed),
-        ]);
+        let length =
+            u16::from_le_bytes([self.byte(at.bytes).load(Relaxed), self.byte(at.bytes.wrapping_add(1)).load(Relaxed)]);
         let bytes = at.bytes.wrapping_add(LENGTH_LEN as u32 + u32::from(length));
         Some(Cursor { bytes, record: at.record.wrapping_add(1) })
     }

@@ -6,7 +6,10 @@
 //! its first datagram and never repeats a sequence number within one, so no nonce occurs twice.
 
 use crate::{ids::NodeId, limits::TAG_LEN};
-use ascon_aead::{AsconAead128, aead::{AeadInOut, KeyInit}};
+use ascon_aead::{
+    AsconAead128,
+    aead::{AeadInOut, KeyInit},
+};
 use serde::{Deserialize, Serialize};
 
 /// The secret that all nodes of one cluster and its host share. There is no default.
@@ -33,7 +36,11 @@ pub struct Nonce {
 impl Nonce {
     fn bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        let parts = self.sender.0.to_le_bytes().into_iter()
+        let parts = self
+            .sender
+            .0
+            .to_le_bytes()
+            .into_iter()
             .chain(self.incarnation.to_le_bytes())
             .chain(self.sequence.to_le_bytes());
         for (to, from) in bytes.iter_mut().zip(parts) {
@@ -59,9 +66,7 @@ impl Key {
     #[must_use]
     pub fn verifies(&self, nonce: Nonce, datagram: &[u8], tag: &[u8; TAG_LEN]) -> bool {
         let cipher = AsconAead128::new(&self.0.into());
-        cipher
-            .decrypt_inout_detached(&nonce.bytes().into(), datagram, (&mut [][..]).into(), &(*tag).into())
-            .is_ok()
+        cipher.decrypt_inout_detached(&nonce.bytes().into(), datagram, (&mut [][..]).into(), &(*tag).into()).is_ok()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     auth::{Key, Nonce},
     ids::NodeId,
     limits::{DATAGRAM_MAX, MEMBERS_MAX, TAG_LEN},
-    message::{Body, Header, Vector},
+    message::{Body, Header},
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,37 +67,20 @@ impl Refusal {
     }
 }
 
-/// What the sender writes, in this order. The version stands alone in front, so that any later
-/// version can still be told apart.
-#[derive(Serialize, Deserialize)]
-struct Written<'a> {
-    cluster: u32,
-    sender: NodeId,
-    incarnation: u32,
-    sequence: u32,
-    lamport: u64,
-    vector: Vector,
-    #[serde(borrow)]
-    body: Body<'a>,
-}
-
+/// What follows the version, which stands alone in front so that any later one can be told apart.
 #[derive(Serialize)]
 struct Writing<'h, 'b, 'a> {
-    cluster: u32,
-    sender: NodeId,
-    incarnation: u32,
-    sequence: u32,
-    lamport: u64,
-    vector: &'h Vector,
+    header: &'h Header,
     body: &'b Body<'a>,
 }
 
 /// A datagram whose tag is right.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Opened<'a> {
     /// From whom and when.
     pub header: Header,
     /// What it says.
+    #[serde(borrow)]
     pub body: Body<'a>,
 }
 
@@ -109,15 +92,7 @@ pub struct Opened<'a> {
 #[must_use]
 pub fn seal<'b>(key: &Key, header: &Header, body: &Body<'_>, buffer: &'b mut [u8]) -> &'b [u8] {
     assert!(buffer.len() >= DATAGRAM_MAX, "the buffer must hold the largest datagram");
-    let writing = Writing {
-        cluster: header.cluster,
-        sender: header.sender,
-        incarnation: header.incarnation,
-        sequence: header.sequence,
-        lamport: header.lamport,
-        vector: &header.vector,
-        body,
-    };
+    let writing = Writing { header, body };
     let (version, rest) = buffer.split_at_mut(1);
     version.fill(VERSION);
     let written = match postcard::to_slice(&writing, rest) {
@@ -150,29 +125,24 @@ pub fn open<'a>(
     if *version != VERSION {
         return Err(Refusal::Version { theirs: *version });
     }
-    let (written, left) = postcard::take_from_bytes::<Written>(rest).map_err(|_| Refusal::Malformed)?;
-    if written.cluster != cluster {
+    // Two numbers tell most strangers apart, before the whole is read.
+    let ((theirs, sender), _) = postcard::take_from_bytes::<(u32, NodeId)>(rest).map_err(|_| Refusal::Malformed)?;
+    if theirs != cluster {
         return Err(Refusal::Foreign);
     }
-    if !is_known(written.sender) {
-        return Err(Refusal::NotAMember(written.sender));
+    if !is_known(sender) {
+        return Err(Refusal::NotAMember(sender));
     }
-    let header = Header {
-        cluster: written.cluster,
-        sender: written.sender,
-        incarnation: written.incarnation,
-        sequence: written.sequence,
-        lamport: written.lamport,
-        vector: written.vector,
-    };
-    if !key.verifies(nonce(&header), content, tag) {
+    let (opened, left) = postcard::take_from_bytes::<Opened>(rest).map_err(|_| Refusal::Malformed)?;
+    let header = &opened.header;
+    if !key.verifies(nonce(header), content, tag) {
         return Err(Refusal::Forged);
     }
     // Only now do we know that our own software wrote it; leftovers are a mistake, not an attack.
     if !left.is_empty() || header.vector.0.len() > MEMBERS_MAX {
         return Err(Refusal::Malformed);
     }
-    Ok(Opened { header, body: written.body })
+    Ok(opened)
 }
 
 /// Whom a datagram names as its sender, for the record of a refusal. Nothing is verified.
@@ -193,7 +163,7 @@ mod tests {
     use crate::{
         ids::{Fence, NodeSet, ResourceId, Term},
         limits::{BODY_MAX, HEADER_MAX, OBSERVATION_MAX, RESOURCES_MAX, TELEMETRY_BODY_MAX, TELEMETRY_MAX},
-        message::{Command, Heartbeat, MutexMessage, Payload, Telemetry, VectorEntry},
+        message::{Command, Heartbeat, MutexMessage, Payload, Telemetry, Vector, VectorEntry},
         telemetry::{Event, Observation},
         time::{ClusterTime, Duration, Instant},
     };
@@ -201,12 +171,19 @@ mod tests {
     const KEY: Key = Key([7; 16]);
 
     fn header(sequence: u32) -> Header {
-        let vector = Vector([(1, 3), (2, 500)].map(|(incarnation, count)| VectorEntry { incarnation, count }).into_iter().collect());
+        let vector = Vector(
+            [(1, 3), (2, 500)].map(|(incarnation, count)| VectorEntry { incarnation, count }).into_iter().collect(),
+        );
         Header { cluster: 99, sender: NodeId(1), incarnation: 2, sequence, lamport: 1000, vector }
     }
 
     fn token() -> Body<'static> {
-        Body::Ordered { life: 1, index: 2, floor: 1, payload: Payload::Mutex(ResourceId(0), MutexMessage::Token { epoch: 3, serial: 4 }) }
+        Body::Ordered {
+            life: 1,
+            index: 2,
+            floor: 1,
+            payload: Payload::Mutex(ResourceId(0), MutexMessage::Token { epoch: 3, serial: 4 }),
+        }
     }
 
     fn known(id: NodeId) -> bool {

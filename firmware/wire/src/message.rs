@@ -22,7 +22,7 @@ pub struct VectorEntry {
 pub struct Vector(pub Vec<VectorEntry, MEMBERS_MAX>);
 
 /// What every datagram begins with.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Header {
     /// Which cluster this belongs to.
     pub cluster: u32,
@@ -406,9 +406,6 @@ impl Body<'_> {
     /// Between a node and the host, in either direction: not part of the experiment.
     #[must_use]
     pub fn is_host_traffic(&self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::Telemetry | Kind::TelemetryAck | Kind::Command | Kind::CommandAck
-        )
+        matches!(self.kind(), Kind::Telemetry | Kind::TelemetryAck | Kind::Command | Kind::CommandAck)
     }
 }

@@ -2,10 +2,11 @@
 //! the changelog's **Wire** section and, once a version is released, the protocol's version.
 
 use compasso_wire::{
-    Body, ClusterTime, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term, Vector, VectorEntry,
+    Body, ClusterTime, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term, Vector,
+    VectorEntry,
     limits::{
-        BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX, TELEMETRY_BODY_MAX,
-        TELEMETRY_MAX,
+        BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX,
+        TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
     message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Telemetry, TokenSighting},
     open, seal,

@@ -40,7 +40,8 @@ impl Cluster {
             Fault::Pause(id) => drop(self.paused.insert(*id)),
             Fault::Resume(id) => drop(self.paused.remove(id)),
             Fault::Partition(sides) => {
-                let rest = self.ids.iter().copied().filter(|id| !sides.iter().flatten().any(|other| other == id)).collect();
+                let rest =
+                    self.ids.iter().copied().filter(|id| !sides.iter().flatten().any(|other| other == id)).collect();
                 self.sides.clone_from(sides);
                 self.sides.push(rest);
             }
@@ -64,7 +65,8 @@ impl Cluster {
     /// The live nodes that hear each other and are a majority of all configured, if there are such.
     #[must_use]
     pub fn majority(&self) -> Option<Vec<u16>> {
-        let live = self.sides.iter().map(|side| side.iter().copied().filter(|id| self.is_live(*id)).collect::<Vec<_>>());
+        let live =
+            self.sides.iter().map(|side| side.iter().copied().filter(|id| self.is_live(*id)).collect::<Vec<_>>());
         live.into_iter().find(|side| 2 * side.len() > self.ids.len())
     }
 

@@ -47,7 +47,14 @@ pub struct Findings {
 
 impl Findings {
     /// One violation.
-    pub fn violation(&mut self, property: &'static str, at_us: i64, nodes: Vec<u16>, detail: String, events: Vec<String>) {
+    pub fn violation(
+        &mut self,
+        property: &'static str,
+        at_us: i64,
+        nodes: Vec<u16>,
+        detail: String,
+        events: Vec<String>,
+    ) {
         self.decided(property, 1);
         if self.violations.iter().filter(|known| known.property == property).count() < TOLD_MAX {
             self.violations.push(Violation { property: property.to_owned(), at_us, nodes, detail, events });
@@ -67,7 +74,9 @@ impl Findings {
     pub fn not_checked(&mut self, property: &'static str, reason: &str, count: u64) {
         match self.not_checked.iter_mut().find(|known| known.property == property && known.reason == reason) {
             Some(known) => known.count += count,
-            None => self.not_checked.push(NotChecked { property: property.to_owned(), reason: reason.to_owned(), count }),
+            None => {
+                self.not_checked.push(NotChecked { property: property.to_owned(), reason: reason.to_owned(), count })
+            }
         }
     }
 
@@ -82,7 +91,12 @@ impl Findings {
         for (property, count) in std::mem::take(&mut self.untold) {
             self.violations.push(Violation {
                 property: property.to_owned(),
-                at_us: self.violations.iter().rev().find(|known| known.property == property).map_or(0, |known| known.at_us),
+                at_us: self
+                    .violations
+                    .iter()
+                    .rev()
+                    .find(|known| known.property == property)
+                    .map_or(0, |known| known.at_us),
                 nodes: Vec::new(),
                 detail: format!("and {count} more of this property"),
                 events: Vec::new(),

@@ -70,7 +70,8 @@ impl<'a> Trace<'a> {
             stream.sort_by_key(|index| events[*index].seq);
         }
         if trace.setting.ids.is_empty() {
-            trace.setting.ids = trace.streams.keys().map(|(node, _)| *node).collect::<BTreeSet<_>>().into_iter().collect();
+            trace.setting.ids =
+                trace.streams.keys().map(|(node, _)| *node).collect::<BTreeSet<_>>().into_iter().collect();
         }
         if unstamped {
             trace.computed = trace.compute_stamps();
@@ -131,7 +132,8 @@ impl<'a> Trace<'a> {
     /// When the stage killed this node at or after `from_us`, or it was born again.
     #[must_use]
     pub fn death_us(&self, node: u16, inc: u32, from_us: i64) -> Option<i64> {
-        let killed = self.faults.iter().find(|(at, fault)| *at >= from_us && **fault == Fault::Crash(node)).map(|(at, _)| *at);
+        let killed =
+            self.faults.iter().find(|(at, fault)| *at >= from_us && **fault == Fault::Crash(node)).map(|(at, _)| *at);
         let reborn = self.next_life(node, inc).and_then(|boot| self.events[boot].true_us);
         [killed, reborn].into_iter().flatten().min()
     }

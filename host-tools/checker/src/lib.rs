@@ -14,7 +14,7 @@ pub mod summary;
 pub mod trace;
 
 pub use cluster::Cluster;
-pub use entries::{Entry, Entries};
+pub use entries::{Entries, Entry};
 pub use findings::{Findings, NotChecked, Violation};
 pub use index::Trace;
 pub use properties::{CheckReport, check};

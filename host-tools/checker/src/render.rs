@@ -55,8 +55,15 @@ fn leaders(out: &mut String, ink: &Ink, summary: &Summary, election: &ElectionSe
         (Some(leader), false) => format!("a majority follows {leader} at the end, but not everybody"),
         (None, _) => "nobody leads at the end".to_owned(),
     };
-    let took = election.convergence_us.map_or(String::new(), |took| format!(", agreement took {} (at most {})", time(took.median), time(took.max)));
-    paragraph(out, &ink.title("Who led when"), 12, &format!("{}: {}{took}; {agreed}", election.algorithm, many(election.elections, "term")));
+    let took = election
+        .convergence_us
+        .map_or(String::new(), |took| format!(", agreement took {} (at most {})", time(took.median), time(took.max)));
+    paragraph(
+        out,
+        &ink.title("Who led when"),
+        12,
+        &format!("{}: {}{took}; {agreed}", election.algorithm, many(election.elections, "term")),
+    );
     let end = summary.duration_us.max(1);
     let mut who: Vec<u16> = election.leaders.iter().map(|led| led.leader).collect();
     who.sort_unstable();
@@ -65,11 +72,15 @@ fn leaders(out: &mut String, ink: &Ink, summary: &Summary, election: &ElectionSe
         let row: String = (0..BAR as i64)
             .map(|column| {
                 let middle = (2 * column + 1) * end / (2 * BAR as i64);
-                let led = election.leaders.iter().any(|led| led.leader == *leader && (led.from_us..led.until_us).contains(&middle));
+                let led = election
+                    .leaders
+                    .iter()
+                    .any(|led| led.leader == *leader && (led.from_us..led.until_us).contains(&middle));
                 if led { '█' } else { '·' }
             })
             .collect();
-        let total: i64 = election.leaders.iter().filter(|led| led.leader == *leader).map(|led| led.until_us - led.from_us).sum();
+        let total: i64 =
+            election.leaders.iter().filter(|led| led.leader == *leader).map(|led| led.until_us - led.from_us).sum();
         let _ = writeln!(out, "  {leader:>5} {} {}", ink.paint("36", &row), time(total));
     }
 }
@@ -97,7 +108,9 @@ fn injected(out: &mut String, ink: &Ink, summary: &Summary) {
         .faults
         .iter()
         .map(|fault| {
-            let what = fault.what.iter().map(|(name, value)| if value == &serde_json::Value::Bool(true) { name.clone() } else { format!("{name} {value}") });
+            let what = fault.what.iter().map(|(name, value)| {
+                if value == &serde_json::Value::Bool(true) { name.clone() } else { format!("{name} {value}") }
+            });
             format!("{} {}", time(fault.at_us), what.collect::<Vec<_>>().join(" "))
         })
         .collect();
@@ -117,11 +130,18 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
     match (clock.after_convergence.or(clock.error_us), clock.converged_us) {
         (Some(error), Some(at)) => parts.push(format!(
             "{} brought them together after {}; from then on {} from the coordinator (p99 {}, most {})",
-            clock.algorithm, time(at), time(error.median), time(error.p99), time(error.max)
+            clock.algorithm,
+            time(at),
+            time(error.median),
+            time(error.p99),
+            time(error.max)
         )),
         (Some(error), None) => parts.push(format!(
             "with {} {} from the coordinator (p99 {}, most {}), never all together",
-            clock.algorithm, time(error.median), time(error.p99), time(error.max)
+            clock.algorithm,
+            time(error.median),
+            time(error.p99),
+            time(error.max)
         )),
         (None, _) => parts.push(format!("{} never showed a time to compare", clock.algorithm)),
     }
@@ -133,7 +153,9 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
 }
 
 fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&ClockSection>) {
-    let waits = mutex.client_delay_us.map_or(String::new(), |delay| format!(", waited {} (p99 {})", time(delay.median), time(delay.p99)));
+    let waits = mutex
+        .client_delay_us
+        .map_or(String::new(), |delay| format!(", waited {} (p99 {})", time(delay.median), time(delay.p99)));
     let each = mutex.messages_per_entry.map_or(String::new(), |count| format!(", {count:.2} messages an entry"));
     let facts = format!(
         "{}: {}{waits}{each}, {} repeated, {} regenerated, {} fenced",
@@ -163,7 +185,11 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
     let line = if summary.held {
         ink.paint("1;32", "Every promise held.")
     } else {
-        let broken = format!("{} broken, {} missed.", many(summary.violations.len() as u64, "promise"), many(missed.len() as u64, "expectation"));
+        let broken = format!(
+            "{} broken, {} missed.",
+            many(summary.violations.len() as u64, "promise"),
+            many(missed.len() as u64, "expectation")
+        );
         ink.paint("1;31", &broken)
     };
     let met = match summary.expectations.len() - missed.len() {
@@ -173,14 +199,26 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
     let _ = writeln!(out, "\n{line}{met}");
     for violation in summary.violations.iter().take(TOLD_MAX) {
         let label = ink.paint("31", &violation.property);
-        let events = if violation.events.is_empty() { String::new() } else { format!(" [{}]", violation.events.join(", ")) };
-        paragraph_close(out, &format!("  {label}"), 2 + violation.property.chars().count(), &format!("at {}: {}{events}", time(violation.at_us), violation.detail));
+        let events =
+            if violation.events.is_empty() { String::new() } else { format!(" [{}]", violation.events.join(", ")) };
+        paragraph_close(
+            out,
+            &format!("  {label}"),
+            2 + violation.property.chars().count(),
+            &format!("at {}: {}{events}", time(violation.at_us), violation.detail),
+        );
     }
     if summary.violations.len() > TOLD_MAX {
         let _ = writeln!(out, "  and {} more: see summary.json", summary.violations.len() - TOLD_MAX);
     }
     for expectation in missed {
-        let _ = writeln!(out, "  {} wanted {}, got {}", ink.paint("31", &format!("expect.{}:", expectation.name)), expectation.wanted, expectation.got);
+        let _ = writeln!(
+            out,
+            "  {} wanted {}, got {}",
+            ink.paint("31", &format!("expect.{}:", expectation.name)),
+            expectation.wanted,
+            expectation.got
+        );
     }
     if !summary.held {
         let _ = writeln!(out, "  repeat it: {}", summary.repeat);
@@ -189,7 +227,13 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
     let undecided: Vec<String> = summary
         .not_checked
         .iter()
-        .map(|item| if item.count > 1 { format!("{} ({}; {} times)", item.property, item.reason, item.count) } else { format!("{} ({})", item.property, item.reason) })
+        .map(|item| {
+            if item.count > 1 {
+                format!("{} ({}; {} times)", item.property, item.reason, item.count)
+            } else {
+                format!("{} ({})", item.property, item.reason)
+            }
+        })
         .collect();
     if !undecided.is_empty() {
         paragraph_close(out, &ink.faint("not checked"), 11, &undecided.join(", "));

@@ -70,9 +70,10 @@ impl Setting {
     pub fn from_line(map: &Map<String, Value>) -> Setting {
         let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
         let number = |key: &str, default: i64| map.get(key).and_then(Value::as_i64).unwrap_or(default);
-        let ids = map.get("ids").and_then(Value::as_array).map(|ids| {
-            ids.iter().filter_map(|id| id.as_u64().and_then(|id| u16::try_from(id).ok())).collect()
-        });
+        let ids = map
+            .get("ids")
+            .and_then(Value::as_array)
+            .map(|ids| ids.iter().filter_map(|id| id.as_u64().and_then(|id| u16::try_from(id).ok())).collect());
         Setting {
             known: true,
             stage: text("stage").unwrap_or_default(),

@@ -14,8 +14,16 @@ fn violates_exactly(name: &str, property: &str, detail: &str) {
     let report = report(name);
     let violated: BTreeSet<&str> = report.violations.iter().map(|violation| violation.property.as_str()).collect();
     assert_eq!(violated, BTreeSet::from([property]), "{name}: {:#?}", report.violations);
-    assert!(report.violations.iter().any(|violation| violation.detail.contains(detail)), "{name}: {:#?}", report.violations);
-    assert!(report.violations.iter().all(|violation| !violation.nodes.is_empty() && !violation.events.is_empty()), "{:#?}", report.violations);
+    assert!(
+        report.violations.iter().any(|violation| violation.detail.contains(detail)),
+        "{name}: {:#?}",
+        report.violations
+    );
+    assert!(
+        report.violations.iter().all(|violation| !violation.nodes.is_empty() && !violation.events.is_empty()),
+        "{:#?}",
+        report.violations
+    );
     assert_eq!(report.exit_code(), 1);
 }
 

@@ -1,6 +1,9 @@
 //! The checker is near linear: a long run is judged within seconds.
 
-use compasso_checker::{Event, NodeRef, TraceEvent, check, trace::{read_trace, write_trace}};
+use compasso_checker::{
+    Event, NodeRef, TraceEvent, check,
+    trace::{read_trace, write_trace},
+};
 use std::time::{Duration, Instant};
 
 const NODES: u16 = 5;
@@ -15,7 +18,15 @@ fn long_trace() -> Vec<TraceEvent> {
         *seq += 1;
         let at = trace.len() as i64 * 100;
         trace.push(TraceEvent {
-            node: NodeRef::Node(node), seq: *seq, inc: 1, lamport: None, vector: None, hw_us: Some(at), cluster_us: Some(at), true_us: Some(at), event,
+            node: NodeRef::Node(node),
+            seq: *seq,
+            inc: 1,
+            lamport: None,
+            vector: None,
+            hw_us: Some(at),
+            cluster_us: Some(at),
+            true_us: Some(at),
+            event,
         });
         trace.len() < EVENTS
     };
@@ -47,7 +58,11 @@ fn two_hundred_thousand_events_are_written_read_and_checked_within_seconds() {
     let report = check(&read);
     let took = started.elapsed();
     println!("{took:?}");
-    assert!(report.violations.iter().all(|violation| violation.detail.contains("never granted")), "{:?}", report.violations);
+    assert!(
+        report.violations.iter().all(|violation| violation.detail.contains("never granted")),
+        "{:?}",
+        report.violations
+    );
     assert!(report.violations.len() <= 1, "{:?}", report.violations);
     assert!(took < Duration::from_secs(10), "{took:?}");
 }

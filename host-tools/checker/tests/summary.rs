@@ -27,7 +27,14 @@ fn run(trace: &str, scenario: &str) -> compasso_checker::Summary {
     let path = format!("{}/tests/traces/{trace}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let events = read_file(path).unwrap_or_else(|error| panic!("{error}"));
     let scenario = Scenario::parse(scenario, "test.toml").unwrap_or_else(|error| panic!("{error}"));
-    judge(&events, &RunInfo::new(scenario, "sim", NetworkStats { datagrams: 100, bytes: 9000, lost: 2, ..NetworkStats::default() }))
+    judge(
+        &events,
+        &RunInfo::new(
+            scenario,
+            "sim",
+            NetworkStats { datagrams: 100, bytes: 9000, lost: 2, ..NetworkStats::default() },
+        ),
+    )
 }
 
 #[test]
@@ -58,11 +65,34 @@ fn the_summary_tells_who_led_when_and_who_entered_how_often() {
 fn the_json_has_the_fields_of_the_interface() {
     let json = serde_json::to_value(run("good-crash", SCENARIO)).expect("a summary is JSON");
     for path in [
-        "/scenario", "/stage", "/seed", "/nodes", "/events", "/violations", "/expectations/0/wanted", "/election/convergence_us/median",
-        "/mutex/by_node/0", "/mutex/messages/token", "/mutex/messages_per_entry", "/mutex/client_delay_us/p99", "/mutex/sync_delay_us/max",
-        "/mutex/retransmissions", "/clock/error_us/median", "/clock/bound_us", "/clock/bound_broken", "/clock/backward_steps",
-        "/clock/skew_ppm/0/true", "/clock/skew_ppm/0/estimated", "/clock/raw_spread_us", "/clock/converged_us", "/clock/spread_us",
-        "/deadlock", "/network/datagrams", "/network/refused", "/not_checked/0/reason", "/faults/0/crash",
+        "/scenario",
+        "/stage",
+        "/seed",
+        "/nodes",
+        "/events",
+        "/violations",
+        "/expectations/0/wanted",
+        "/election/convergence_us/median",
+        "/mutex/by_node/0",
+        "/mutex/messages/token",
+        "/mutex/messages_per_entry",
+        "/mutex/client_delay_us/p99",
+        "/mutex/sync_delay_us/max",
+        "/mutex/retransmissions",
+        "/clock/error_us/median",
+        "/clock/bound_us",
+        "/clock/bound_broken",
+        "/clock/backward_steps",
+        "/clock/skew_ppm/0/true",
+        "/clock/skew_ppm/0/estimated",
+        "/clock/raw_spread_us",
+        "/clock/converged_us",
+        "/clock/spread_us",
+        "/deadlock",
+        "/network/datagrams",
+        "/network/refused",
+        "/not_checked/0/reason",
+        "/faults/0/crash",
     ] {
         assert!(json.pointer(path).is_some(), "{path} is missing in {json:#}");
     }

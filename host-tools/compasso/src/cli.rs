@@ -35,7 +35,9 @@ pub enum Command {
     /// Measure the image: size, memory and counted instructions, against their budgets.
     Budget(BudgetArgs),
     /// Print shell completions.
-    #[command(after_help = "Example:\n  compasso completions bash > ~/.local/share/bash-completion/completions/compasso")]
+    #[command(
+        after_help = "Example:\n  compasso completions bash > ~/.local/share/bash-completion/completions/compasso"
+    )]
     Completions {
         /// For which shell.
         shell: Shell,
@@ -87,7 +89,9 @@ pub struct CheckArgs {
 
 /// `compasso doctor`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  compasso doctor            look only\n  compasso doctor --install  install what is missing and build the image")]
+#[command(
+    after_help = "Examples:\n  compasso doctor            look only\n  compasso doctor --install  install what is missing and build the image"
+)]
 pub struct DoctorArgs {
     /// Install what is missing (as root with apt), and build the image.
     #[arg(long)]

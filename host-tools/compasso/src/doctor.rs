@@ -4,7 +4,10 @@ use crate::{
     cli::{BudgetArgs, DoctorArgs},
     outcome::{Outcome, Talk},
 };
-use compasso_stage::setup::{self, BoardKind, Needs};
+use compasso_stage::{
+    budget,
+    setup::{self, BoardKind, Needs},
+};
 use serde_json::{Value, json};
 
 /// Says what is missing, or installs it.
@@ -32,6 +35,12 @@ pub fn doctor(args: &DoctorArgs) -> Outcome {
 
 /// Measures the image against its budgets.
 pub fn budget(args: &BudgetArgs) -> Outcome {
-    let _ = args;
-    Outcome::Held
+    let talk = Talk { json: args.json, quiet: false };
+    let report = match setup::ensure(&Needs::ALL).and_then(|toolchain| budget::measure_all(&toolchain)) {
+        Ok(report) => report,
+        Err(error) => return talk.fail(Outcome::Environment, &error.to_string()),
+    };
+    talk.document(&report.to_json());
+    talk.show(&report.render(true));
+    if report.ok() { Outcome::Held } else { Outcome::Violated }
 }

@@ -48,7 +48,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
             let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).map(str::to_owned);
             let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned);
             let values = text.lines().find_map(|line| line.trim().strip_prefix('[')).map(|rest| format!("[{rest}"));
-            let details: Vec<String> = [values, tip, usage.map(|usage| format!("usage: {usage}"))].into_iter().flatten().collect();
+            let details: Vec<String> =
+                [values, tip, usage.map(|usage| format!("usage: {usage}"))].into_iter().flatten().collect();
             let talk = Talk { json: std::env::args().any(|arg| arg == "--json"), quiet: false };
             let line = if details.is_empty() { first } else { format!("{first} ({})", details.join("; ")) };
             ExitCode::from(talk.fail(Outcome::BadInput, &line).status())

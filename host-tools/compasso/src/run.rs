@@ -31,7 +31,9 @@ impl Stage {
         match name {
             "sim" => Ok(Stage::Sim),
             "qemu" => Ok(Stage::Qemu),
-            "rp2040" | "boards" => Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu")),
+            "rp2040" | "boards" => {
+                Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu"))
+            }
             _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu")),
         }
     }
@@ -139,7 +141,8 @@ fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, Str
     let display = Display::new(talk, &scenario.name);
     let output = perform_on_boards(scenario, &options, &mut |progress| display.show(progress));
     display.finish();
-    let RunOutput { events, network, failures, overdue, interrupted, .. } = output.map_err(|error| error.to_string())?;
+    let RunOutput { events, network, failures, overdue, interrupted, .. } =
+        output.map_err(|error| error.to_string())?;
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }
 

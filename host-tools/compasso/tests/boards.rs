@@ -109,7 +109,11 @@ fn a_board_that_ends_by_itself_is_status_4_and_leaves_no_emulator_behind() {
     }
     let folder = tempfile::tempdir().unwrap();
     let scenario = folder.path().join("short.toml");
-    fs::write(&scenario, "name = \"short\"\nnodes = 3\nseed = 1\nduration = \"6s\"\n[election]\nalgorithm = \"bully\"\n").unwrap();
+    fs::write(
+        &scenario,
+        "name = \"short\"\nnodes = 3\nseed = 1\nduration = \"6s\"\n[election]\nalgorithm = \"bully\"\n",
+    )
+    .unwrap();
     let _turn = setup::take_stage().unwrap();
     let child = run(&[scenario.to_str().unwrap()], &folder.path().join("run"))
         .stdout(Stdio::piped())

@@ -89,7 +89,8 @@ fn bad_input_gets_one_clear_line_and_status_2() {
         fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let truncated = file("truncated.jsonl", b"{\"node\":0,\"seq\":1,\"event\":\"boot\",\"incarnation\":1}\n{\"node\":0,\"se");
+    let truncated =
+        file("truncated.jsonl", b"{\"node\":0,\"seq\":1,\"event\":\"boot\",\"incarnation\":1}\n{\"node\":0,\"se");
     refused(&["check", &truncated], &["truncated.jsonl:2"]);
     let binary = file("binary.jsonl", &[0, 159, 146, 150, 0, 255]);
     refused(&["check", &binary], &["binary.jsonl"]);
@@ -129,7 +130,9 @@ fn several_stages_give_an_array_and_a_folder_each() {
 
 #[test]
 fn help_has_examples_on_every_level() {
-    for args in [&["--help"][..], &["run", "--help"], &["check", "--help"], &["doctor", "--help"], &["budget", "--help"]] {
+    for args in
+        [&["--help"][..], &["run", "--help"], &["check", "--help"], &["doctor", "--help"], &["budget", "--help"]]
+    {
         let output = compasso(args);
         assert_eq!(output.status.code(), Some(0));
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{args:?}");

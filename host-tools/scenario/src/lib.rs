@@ -17,7 +17,8 @@ mod tests;
 
 pub use error::ScenarioError;
 pub use model::{
-    Clock, ClockSource, Election, Expect, Mutex, Network, Scenario, clock_name, detector_name, election_name, mutex_name,
+    Clock, ClockSource, Election, Expect, Mutex, Network, Scenario, clock_name, detector_name, election_name,
+    mutex_name,
 };
 pub use node::mix;
 pub use span::{DURATION_MAX, format_duration, parse_duration};

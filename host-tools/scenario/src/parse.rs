@@ -54,10 +54,26 @@ impl Scenario {
 
 fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, ScenarioError> {
     root.refuse_unknown(
-        &["name", "nodes", "ids", "seed", "duration", "hardening", "clock", "election", "mutex", "deadlock", "network", "timing", "step", "expect"],
+        &[
+            "name",
+            "nodes",
+            "ids",
+            "seed",
+            "duration",
+            "hardening",
+            "clock",
+            "election",
+            "mutex",
+            "deadlock",
+            "network",
+            "timing",
+            "step",
+            "expect",
+        ],
         &["cache", "commit"],
     )?;
-    let stem = Path::new(file).file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem =
+        Path::new(file).file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let name = root.get("name").map_or(Ok(stem), |field| name(&field))?;
     let ids = ids(root)?;
     let seed_field = root.get("seed");
@@ -78,7 +94,19 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let expect = expect(root, &ids)?;
     let origin = Origin { text: text.to_owned(), seed_at: seed_field.map(|field| field.at..field.end), uniform_ppm };
     let mut scenario = Scenario {
-        name, ids, seed, duration, hardening, clock, election, mutex, network, timing, steps: Vec::new(), expect, origin,
+        name,
+        ids,
+        seed,
+        duration,
+        hardening,
+        clock,
+        election,
+        mutex,
+        network,
+        timing,
+        steps: Vec::new(),
+        expect,
+        origin,
     };
     scenario.steps = steps(root, &scenario)?;
     if !drift_declared {
@@ -111,7 +139,9 @@ fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
 fn ids(root: &Section<'_>) -> Result<Vec<u16>, ScenarioError> {
     match (root.get("nodes"), root.get("ids")) {
         (Some(_), Some(ids)) => Err(ids.error("expected either `nodes` or `ids`, found both")),
-        (None, None) => Err(root.source.error(0, "nodes", "missing; expected the number of nodes, or `ids` in ring order")),
+        (None, None) => {
+            Err(root.source.error(0, "nodes", "missing; expected the number of nodes, or `ids` in ring order"))
+        }
         (Some(nodes), None) => {
             let count = nodes.integer(2..=MEMBERS_MAX as u64, "how many nodes there are")?;
             Ok((0..count as u16).collect())
@@ -138,7 +168,10 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
     let Some(section) = section(root, "clock")? else { return Ok((clock, None)) };
     section.refuse_unknown(&["sync", "skew_ppm", "source"], &[])?;
     if let Some(field) = section.get("sync") {
-        clock.sync = field.choose(&[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian)], &["berkeley", "disciplined"])?;
+        clock.sync = field.choose(
+            &[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian)],
+            &["berkeley", "disciplined"],
+        )?;
     }
     if let Some(field) = section.get("source") {
         clock.source = field.choose(&[("coordinator", ClockSource::Coordinator)], &["host"])?;
@@ -154,7 +187,11 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
     }
     let items = field.list("a list with one number a node, or { uniform = 50 }")?;
     if items.len() != ids.len() {
-        return Err(field.error(format!("expected one number for each of the {} nodes, found {}", ids.len(), items.len())));
+        return Err(field.error(format!(
+            "expected one number for each of the {} nodes, found {}",
+            ids.len(),
+            items.len()
+        )));
     }
     clock.skew_ppm = items.iter().map(ppm).collect::<Result<_, _>>()?;
     Ok((clock, None))
@@ -227,7 +264,9 @@ fn network(root: &Section<'_>) -> Result<Network, ScenarioError> {
             return Err(field.error(format!("expected the shorter delay first, found \"{text}\"")));
         }
     }
-    for (key, share) in [("loss", &mut network.loss), ("duplicate", &mut network.duplicate), ("reorder", &mut network.reorder)] {
+    for (key, share) in
+        [("loss", &mut network.loss), ("duplicate", &mut network.duplicate), ("reorder", &mut network.reorder)]
+    {
         if let Some(field) = section.get(key) {
             *share = field.number(0.0..=1.0, "a share")?;
         }
@@ -238,7 +277,8 @@ fn network(root: &Section<'_>) -> Result<Network, ScenarioError> {
 fn timing(root: &Section<'_>) -> Result<(Timing, bool), ScenarioError> {
     let mut timing = Timing::default();
     let Some(section) = section(root, "timing")? else { return Ok((timing, false)) };
-    section.refuse_unknown(&["trans", "process", "heartbeat", "suspect_after", "lease", "sync_every", "drift_ppm"], &[])?;
+    section
+        .refuse_unknown(&["trans", "process", "heartbeat", "suspect_after", "lease", "sync_every", "drift_ppm"], &[])?;
     for (key, span) in [
         ("trans", &mut timing.trans),
         ("process", &mut timing.process),
@@ -266,7 +306,10 @@ fn timing(root: &Section<'_>) -> Result<(Timing, bool), ScenarioError> {
 fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(section) = section(root, "expect")? else { return Ok(expect) };
-    section.refuse_unknown(&["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"], &[])?;
+    section.refuse_unknown(
+        &["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"],
+        &[],
+    )?;
     expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
     for (key, count) in [
         ("entries_min", &mut expect.entries_min),

@@ -51,7 +51,10 @@ impl<'a> Section<'a> {
         let Some(key) = strangers.min_by_key(|key| key.span().start) else { return Ok(()) };
         let name = key.get_ref().as_ref();
         let message = if later.contains(&name) {
-            format!("`{name}` is a known name, but this version does not perform it yet; it performs: {}", known.join(", "))
+            format!(
+                "`{name}` is a known name, but this version does not perform it yet; it performs: {}",
+                known.join(", ")
+            )
         } else {
             format!("unknown key; expected one of: {}", known.join(", "))
         };
@@ -70,7 +73,8 @@ impl<'a> Section<'a> {
     }
 
     pub(crate) fn require(&self, key: &str, expected: &str) -> Result<Field<'a>, ScenarioError> {
-        self.get(key).ok_or_else(|| self.source.error(self.at, &join(&self.path, key), format!("missing; expected {expected}")))
+        self.get(key)
+            .ok_or_else(|| self.source.error(self.at, &join(&self.path, key), format!("missing; expected {expected}")))
     }
 
     pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>, ScenarioError> {
@@ -112,11 +116,15 @@ impl<'a> Field<'a> {
     pub(crate) fn number(&self, range: RangeInclusive<f64>, what: &str) -> Result<f64, ScenarioError> {
         let expected = format!("{what} from {} to {}", range.start(), range.end());
         let (text, number) = match (self.value.as_integer(), self.value.as_float()) {
-            (Some(integer), _) => (integer.to_string(), i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|n| n as f64)),
+            (Some(integer), _) => {
+                (integer.to_string(), i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|n| n as f64))
+            }
             (None, Some(float)) => (float.to_string(), float.as_str().parse().ok()),
             (None, None) => return Err(self.mistyped(&expected)),
         };
-        number.filter(|number| range.contains(number)).ok_or_else(|| self.error(format!("expected {expected}, found {text}")))
+        number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| self.error(format!("expected {expected}, found {text}")))
     }
 
     pub(crate) fn duration(&self) -> Result<Duration, ScenarioError> {
@@ -133,13 +141,17 @@ impl<'a> Field<'a> {
 
     pub(crate) fn list(&self, expected: &str) -> Result<Vec<Field<'a>>, ScenarioError> {
         let array = self.value.as_array().ok_or_else(|| self.mistyped(expected))?;
-        Ok(array.iter().enumerate().map(|(index, item)| Field {
-            source: self.source,
-            path: format!("{}[{index}]", self.path),
-            at: item.span().start,
-            end: item.span().end,
-            value: item.get_ref(),
-        }).collect())
+        Ok(array
+            .iter()
+            .enumerate()
+            .map(|(index, item)| Field {
+                source: self.source,
+                path: format!("{}[{index}]", self.path),
+                at: item.span().start,
+                end: item.span().end,
+                value: item.get_ref(),
+            })
+            .collect())
     }
 
     pub(crate) fn table(&self, expected: &str) -> Result<Section<'a>, ScenarioError> {

@@ -5,13 +5,7 @@ use compasso_wire::Duration;
 /// No duration of a scenario is longer: 24 hours.
 pub const DURATION_MAX: Duration = Duration(24 * 3600 * 1_000_000);
 
-const UNITS: [(&str, u64); 5] = [
-    ("us", 1),
-    ("ms", 1_000),
-    ("s", 1_000_000),
-    ("m", 60_000_000),
-    ("h", 3_600_000_000),
-];
+const UNITS: [(&str, u64); 5] = [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
 
 /// Reads `200us`, `5ms`, `1.5s`, `1m30s`, up to [`DURATION_MAX`].
 ///
@@ -43,7 +37,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Writes a duration with the largest unit that divides it.
 #[must_use]
 pub fn format_duration(span: Duration) -> String {
-    let (unit, factor) = UNITS[..3].iter().rev().find(|(_, factor)| span.0.is_multiple_of(*factor)).unwrap_or(&UNITS[0]);
+    let (unit, factor) =
+        UNITS[..3].iter().rev().find(|(_, factor)| span.0.is_multiple_of(*factor)).unwrap_or(&UNITS[0]);
     format!("{}{unit}", span.0 / factor)
 }
 
@@ -53,7 +48,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, us) in [("200us", 200), ("5ms", 5_000), ("20s", 20_000_000), ("1m30s", 90_000_000), ("1.5s", 1_500_000), ("0s", 0)] {
+        for (text, us) in
+            [("200us", 200), ("5ms", 5_000), ("20s", 20_000_000), ("1m30s", 90_000_000), ("1.5s", 1_500_000), ("0s", 0)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration(us)), "{text}");
         }
     }

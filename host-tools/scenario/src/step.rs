@@ -1,7 +1,15 @@
 //! What is done to the cluster while it runs, and in which order that makes sense.
 
-use crate::{error::ScenarioError, model::{NODE_PPM_MAX, Scenario}, reader::Section, span::format_duration};
-use compasso_wire::{Duration, config::{ElectionChoice, MutexChoice}};
+use crate::{
+    error::ScenarioError,
+    model::{NODE_PPM_MAX, Scenario},
+    reader::Section,
+    span::format_duration,
+};
+use compasso_wire::{
+    Duration,
+    config::{ElectionChoice, MutexChoice},
+};
 use std::collections::BTreeMap;
 
 /// Something done at one moment of the run.
@@ -108,7 +116,9 @@ fn action(section: &Section<'_>, name: &str, scenario: &Scenario) -> Result<Acti
             skew.refuse_unknown(&["node", "ppm"], &[])?;
             Action::SetSkew {
                 node: skew.require("node", "the id of a node")?.id(ids)?,
-                ppm: skew.require("ppm", "parts per million")?.number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
+                ppm: skew
+                    .require("ppm", "parts per million")?
+                    .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
         _ => partition(&field, ids)?,
@@ -177,7 +187,8 @@ pub(crate) fn check_order(steps: &[(Step, Section<'_>)]) -> Result<(), ScenarioE
                 Condition::Paused => "paused",
                 Condition::Crashed => "crashed",
             };
-            let message = format!("expected node {id} to be {wanted} at {}, but it is {found} then", format_duration(step.at));
+            let message =
+                format!("expected node {id} to be {wanted} at {}, but it is {found} then", format_duration(step.at));
             let at = section.get(name).map_or(section.at, |field| field.at);
             return Err(section.source.error(at, &format!("{}.{name}", section.path), message));
         }

@@ -1,7 +1,10 @@
 //! Every error names its line and what was expected; every good file means what it says.
 
 use super::*;
-use compasso_wire::{Duration, Key, config::{ClockChoice, MutexChoice, Stored}};
+use compasso_wire::{
+    Duration, Key,
+    config::{ClockChoice, MutexChoice, Stored},
+};
 
 const HEAD: &str = "nodes = 5\nduration = \"20s\"\n";
 
@@ -25,7 +28,8 @@ fn refuses(text: &str, line: usize, field: &str, message: &str) {
 
 #[test]
 fn the_example_of_the_interface_is_read() {
-    let scenario = good(r#"
+    let scenario = good(
+        r#"
 name = "coordinator-dies"
 ids = [17, 24, 1, 28]
 seed = 7
@@ -50,7 +54,8 @@ at = "5s"
 crash = 28
 [expect]
 leader = 24
-"#);
+"#,
+    );
     assert_eq!(scenario.ids, [17, 24, 1, 28]);
     assert_eq!(scenario.clock.sync, ClockChoice::Cristian);
     assert_eq!(scenario.mutex.algorithm, MutexChoice::TokenRing);
@@ -96,7 +101,12 @@ fn unknown_keys_are_refused() {
 
 #[test]
 fn names_of_later_versions_are_refused_by_name() {
-    refuses("[clock]\nsync = \"berkeley\"\n", 4, "clock.sync", "`berkeley` is a known name, but this version performs only: none, cristian");
+    refuses(
+        "[clock]\nsync = \"berkeley\"\n",
+        4,
+        "clock.sync",
+        "`berkeley` is a known name, but this version performs only: none, cristian",
+    );
     refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
     refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
     refuses("[election]\nalgorithm = \"ring\"\n", 4, "election.algorithm", "only: none, bully");
@@ -114,7 +124,10 @@ fn names_of_later_versions_are_refused_by_name() {
 fn a_cluster_has_two_to_sixty_four_different_nodes() {
     let error = |text: &str| Scenario::parse(text, "bad.toml").expect_err(text).to_string();
     assert!(error("duration = \"1s\"\n").contains("bad.toml:1: nodes: missing"));
-    assert!(error("nodes = 1\nduration = \"1s\"\n").contains(":1: nodes: expected how many nodes there are (a number from 2 to 64), found 1"));
+    assert!(
+        error("nodes = 1\nduration = \"1s\"\n")
+            .contains(":1: nodes: expected how many nodes there are (a number from 2 to 64), found 1")
+    );
     assert!(error("nodes = \"5\"\nduration = \"1s\"\n").contains("found a string"));
     assert!(error("nodes = 5\nids = [1, 2]\nduration = \"1s\"\n").contains(":2: ids: expected either"));
     assert!(error("duration = \"1s\"\nids = [1, 2, 1]\n").contains(":2: ids[2]: expected unique ids; 1 occurs twice"));
@@ -156,11 +169,31 @@ fn a_step_is_one_action_within_the_run() {
     refuses("[[step]]\nat = \"1s\"\nheal = 1\n", 5, "step[0].heal", "expected true or false");
     refuses("[[step]]\nat = \"1s\"\npartition = [0, 1]\n", 5, "step[0].partition[0]", "lists of ids");
     refuses("[[step]]\nat = \"1s\"\npartition = [[0, 1], [1]]\n", 5, "step[0].partition[1][0]", "1 is on two");
-    refuses("[[step]]\nat = \"1s\"\nset_skew = { node = 1, ppm = 5000 }\n", 5, "step[0].set_skew.ppm", "from -1000 to 1000");
-    refuses("[[step]]\nat = \"1s\"\nlock = { node = 1, hold = \"5ms\" }\n", 5, "step[0].lock", "[mutex] algorithm is \"none\"");
+    refuses(
+        "[[step]]\nat = \"1s\"\nset_skew = { node = 1, ppm = 5000 }\n",
+        5,
+        "step[0].set_skew.ppm",
+        "from -1000 to 1000",
+    );
+    refuses(
+        "[[step]]\nat = \"1s\"\nlock = { node = 1, hold = \"5ms\" }\n",
+        5,
+        "step[0].lock",
+        "[mutex] algorithm is \"none\"",
+    );
     refuses("[[step]]\nat = \"1s\"\nelect = 1\n", 5, "step[0].elect", "[election] algorithm is \"none\"");
-    refuses("[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = 3\n", 7, "step[0].lock", "expected a table like");
-    refuses("[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = { node = 9, hold = \"5ms\" }\n", 7, "step[0].lock.node", "found 9");
+    refuses(
+        "[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = 3\n",
+        7,
+        "step[0].lock",
+        "expected a table like",
+    );
+    refuses(
+        "[mutex]\nalgorithm = \"token-ring\"\n[[step]]\nat = \"1s\"\nlock = { node = 9, hold = \"5ms\" }\n",
+        7,
+        "step[0].lock.node",
+        "found 9",
+    );
 }
 
 #[test]
@@ -168,8 +201,18 @@ fn steps_make_sense_in_the_order_of_time() {
     let restart = "[[step]]\nat = \"1s\"\nrestart = 4\n";
     refuses(restart, 5, "step[0].restart", "expected node 4 to be crashed at 1s, but it is running then");
     refuses("[[step]]\nat = \"1s\"\nresume = 4\n", 5, "step[0].resume", "to be paused");
-    refuses("[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\ncrash = 4\n", 8, "step[1].crash", "it is crashed then");
-    refuses("[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\nresume = 4\n", 8, "step[1].resume", "it is crashed then");
+    refuses(
+        "[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\ncrash = 4\n",
+        8,
+        "step[1].crash",
+        "it is crashed then",
+    );
+    refuses(
+        "[[step]]\nat = \"2s\"\ncrash = 4\n[[step]]\nat = \"3s\"\nresume = 4\n",
+        8,
+        "step[1].resume",
+        "it is crashed then",
+    );
     let out_of_file_order = format!("{HEAD}{restart}[[step]]\nat = \"500ms\"\ncrash = 4\n");
     assert_eq!(good(&out_of_file_order).steps[0].action, Action::Crash(4));
 }

@@ -29,7 +29,9 @@ impl Life {
     #[must_use]
     pub fn boot(config: &compasso_wire::NodeConfig, true_ns: u64) -> Life {
         let crystal = Crystal::new(true_ns, config.rate_ppb);
-        Life { node: Box::new(Node::new(config, Instant(0))), crystal }
+        let mut node = Box::new(Node::new(config, Instant(0)));
+        node.start(Instant(0));
+        Life { node, crystal }
     }
 
     /// The node, to take a defence away from it.

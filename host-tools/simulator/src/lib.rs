@@ -8,8 +8,8 @@ mod board;
 mod crystal;
 mod world;
 
-pub use world::{Run, perform};
-#[cfg(feature = "sabotage")]
-pub use world::perform_without;
 #[cfg(feature = "sabotage")]
 pub use compasso_node::defences::Defence;
+#[cfg(feature = "sabotage")]
+pub use world::perform_without;
+pub use world::{Run, perform};

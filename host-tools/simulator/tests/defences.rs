@@ -18,11 +18,18 @@ fn cut_off(seed: u64) -> Scenario {
         [[step]]\nat = \"23500ms\"\nlock = { node = 1, hold = \"2s\" }\n\
         [[step]]\nat = \"24s\"\npause = 1\n[[step]]\nat = \"30s\"\nresume = 1\n";
     // Deaths are noticed well within a lease: whoever does not wait for its end acts too early.
-    scenario(seed, 45, "loss = 0.01\n[timing]\nsuspect_after = \"300ms\"", "{ every = \"100ms\", hold = \"2ms\" }", steps)
+    scenario(
+        seed,
+        45,
+        "loss = 0.01\n[timing]\nsuspect_after = \"300ms\"",
+        "{ every = \"100ms\", hold = \"2ms\" }",
+        steps,
+    )
 }
 
 fn broken(trace: &[TraceEvent]) -> Vec<String> {
-    let mut properties: Vec<_> = check(trace).violations.iter().map(|violation| violation.property.to_string()).collect();
+    let mut properties: Vec<_> =
+        check(trace).violations.iter().map(|violation| violation.property.to_string()).collect();
     properties.sort_unstable();
     properties.dedup();
     properties

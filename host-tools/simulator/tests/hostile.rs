@@ -34,6 +34,12 @@ fn config(me: u16, incarnation: u32) -> NodeConfig {
     }
 }
 
+fn born(me: u16, incarnation: u32) -> Node {
+    let mut node = Node::new(&config(me, incarnation), Instant(0));
+    node.start(Instant(0));
+    node
+}
+
 /// Hands a datagram to the node and drains it: the reasons for which it refused something.
 fn refusals(node: &mut Node, now: Instant, datagram: &[u8]) -> Vec<Refusal> {
     let mut buffer = [0; DATAGRAM_MAX];
@@ -94,12 +100,12 @@ fn rehearse(nodes: &mut [Node], until: Instant) -> Vec<(usize, Vec<u8>)> {
 }
 
 fn boot(incarnation: u32) -> Vec<Node> {
-    (0..3).map(|id| Node::new(&config(id, incarnation), Instant(0))).collect()
+    (0..3).map(|id| born(id, incarnation)).collect()
 }
 
 #[test]
 fn every_kind_of_bad_datagram_is_refused_by_its_name() {
-    let mut node = Node::new(&config(0, 1), Instant(0));
+    let mut node = born(0, 1);
     let question = Body::TimeRequest { sent: Instant(0) };
     let mut refuse = |datagram: &[u8]| refusals(&mut node, Instant(1000), datagram);
     assert_eq!(refuse(&[]), [Refusal::Malformed]);
@@ -140,7 +146,7 @@ fn a_recorded_network_played_again_is_refused_to_the_last_datagram() {
 fn no_damage_to_a_real_datagram_is_ever_taken() {
     let recorded = rehearse(&mut boot(1), Instant(1_000_000));
     let mut dice = fastrand::Rng::with_seed(1);
-    let mut node = Node::new(&config(0, 1), Instant(0));
+    let mut node = born(0, 1);
     for (_, datagram) in recorded.iter().take(400) {
         for _ in 0..50 {
             let mut damaged = datagram.clone();
@@ -186,7 +192,7 @@ fn the_host_may_command_but_not_vote_and_nodes_may_not_command() {
 
 #[test]
 fn what_was_promised_is_stored_before_anything_that_depends_on_it_leaves() {
-    let mut node = Node::new(&config(2, 1), Instant(0));
+    let mut node = born(2, 1);
     let mut buffer = [0; DATAGRAM_MAX];
     while node.poll_transmit(Instant(0), &mut buffer).is_some() {}
     node.handle(Instant(400_000), Input::Timeout);

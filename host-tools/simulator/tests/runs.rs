@@ -66,14 +66,16 @@ fn every_promise_holds_through_sixty_storms() {
 fn a_whole_cluster_that_was_switched_off_comes_back() {
     let mut steps = String::new();
     for id in 0..5 {
-        steps += &format!("[[step]]\nat = \"5s\"\ncrash = {id}\n[[step]]\nat = \"{}ms\"\nrestart = {id}\n", 6000 + id * 100);
+        steps +=
+            &format!("[[step]]\nat = \"5s\"\ncrash = {id}\n[[step]]\nat = \"{}ms\"\nrestart = {id}\n", 6000 + id * 100);
     }
     for seed in 1..=10 {
         let scenario = common::scenario(seed, 25, "loss = 0.02", "{ every = \"100ms\", hold = \"5ms\" }", &steps);
         let trace = perform(&scenario).trace;
         let report = check(&trace);
         assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
-        let entered = |event: &&compasso_checker::TraceEvent| matches!(event.event, Event::CsEnter { .. }) && event.inc == 2;
+        let entered =
+            |event: &&compasso_checker::TraceEvent| matches!(event.event, Event::CsEnter { .. }) && event.inc == 2;
         assert!(trace.iter().filter(entered).count() > 100, "seed {seed}: nobody enters in the second life");
     }
 }

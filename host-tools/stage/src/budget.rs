@@ -74,8 +74,7 @@ pub fn measure(toolchain: &Toolchain) -> Result<Vec<Measurement>, EnvironmentErr
         .ok_or_else(|| EnvironmentError::new("no emulator was prepared", "ask `ensure` for one"))?;
     let image = toolchain.build_image(BoardKind::Qemu)?;
     let counting = toolchain.build_image(BoardKind::QemuCount)?;
-    let bytes = fs::read(&image)
-        .map_err(|error| broken(format!("cannot read {}: {error}", image.display())))?;
+    let bytes = fs::read(&image).map_err(|error| broken(format!("cannot read {}: {error}", image.display())))?;
     let mut measurements = measure_image(&bytes).map_err(broken)?;
     let said = count::run(qemu, &counting).map_err(broken)?;
     measurements.extend(parse_counts(&said).map_err(broken)?);
@@ -90,8 +89,7 @@ fn read_budgets(path: &Path) -> Result<Vec<Budget>, EnvironmentError> {
     let mend = || format!("git checkout {}, or correct it by hand", path.display());
     let text = fs::read_to_string(path)
         .map_err(|error| EnvironmentError::new(format!("cannot read {}: {error}", path.display()), mend()))?;
-    parse_budgets(&text)
-        .map_err(|error| EnvironmentError::new(format!("{}: {error}", path.display()), mend()))
+    parse_budgets(&text).map_err(|error| EnvironmentError::new(format!("{}: {error}", path.display()), mend()))
 }
 
 #[cfg(test)]

@@ -135,7 +135,14 @@ mod tests {
     const CS: ResourceId = ResourceId(0);
 
     fn observation(seq: u32, event: Seen) -> Observation {
-        Observation { seq, lamport: 1, vector: Vector::default(), hw: Instant(u64::from(seq) * 1000), cluster: None, event }
+        Observation {
+            seq,
+            lamport: 1,
+            vector: Vector::default(),
+            hw: Instant(u64::from(seq) * 1000),
+            cluster: None,
+            event,
+        }
     }
 
     fn batch(observations: Vec<Observation>, missed: u32) -> Batch {

@@ -231,11 +231,7 @@ impl Host {
             self.batches.push_back(Batch {
                 node: to,
                 incarnation: trusted.incarnation,
-                reading: Reading {
-                    hw_us: telemetry.hw.0,
-                    raw_ns: telemetry.raw_ns,
-                    rate_ppb: telemetry.rate_ppb,
-                },
+                reading: Reading { hw_us: telemetry.hw.0, raw_ns: telemetry.raw_ns, rate_ppb: telemetry.rate_ppb },
                 missed: telemetry.missed,
                 observations: fresh,
             });

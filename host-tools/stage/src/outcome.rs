@@ -102,7 +102,9 @@ impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StageError::Environment(error) => error.fmt(f),
-            StageError::Files { doing, cause } => write!(f, "{doing} failed: {cause}; is the disk full or not writable?"),
+            StageError::Files { doing, cause } => {
+                write!(f, "{doing} failed: {cause}; is the disk full or not writable?")
+            }
         }
     }
 }

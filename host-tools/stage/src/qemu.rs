@@ -100,7 +100,8 @@ impl<'s> Stage<'s> {
         let (key, cluster) = (Key(key), u32::from_le_bytes(cluster));
         let names: Vec<String> = scenario.ids.iter().map(|id| format!("node {id}")).collect();
         let capture = options.out.join("network.pcapng");
-        let switch = Switch::start(folder, &names, scenario.seed, Some(&capture)).doing("starting the virtual switch")?;
+        let switch =
+            Switch::start(folder, &names, scenario.seed, Some(&capture)).doing("starting the virtual switch")?;
         switch.set_faults(Faults::from(&scenario.network));
         let started = Instant::now();
         let members: Vec<NodeId> = scenario.ids.iter().map(|id| NodeId(*id)).collect();
@@ -179,9 +180,13 @@ impl<'s> Stage<'s> {
                 return Ok(());
             }
             if self.now() > BOOT_MAX {
-                let ids: Vec<String> = waiting.iter().map(|position| self.scenario.ids[*position].to_string()).collect();
-                let what = format!("node {} did not report within {} s of its boot", ids.join(", "), BOOT_MAX.as_secs());
-                return Err(EnvironmentError::new(what, "see nodes/*.log in the run's folder, and free some CPU").into());
+                let ids: Vec<String> =
+                    waiting.iter().map(|position| self.scenario.ids[*position].to_string()).collect();
+                let what =
+                    format!("node {} did not report within {} s of its boot", ids.join(", "), BOOT_MAX.as_secs());
+                return Err(
+                    EnvironmentError::new(what, "see nodes/*.log in the run's folder, and free some CPU").into()
+                );
             }
             self.pump(LOOK_EVERY)?;
         }
@@ -203,7 +208,8 @@ impl<'s> Stage<'s> {
             }
             if self.now() > until {
                 if !obeyed {
-                    self.overdue = Some(format!("a node did not take its last command within {} s", DRAIN_MAX.as_secs()));
+                    self.overdue =
+                        Some(format!("a node did not take its last command within {} s", DRAIN_MAX.as_secs()));
                 }
                 return Ok(());
             }
@@ -331,7 +337,8 @@ impl<'s> Stage<'s> {
             self.transmit()?;
             let now = self.now();
             let wake_at = self.host.poll_timeout().map_or(until, |at| at.min(until));
-            let frame = self.switch.receive(wake_at.saturating_sub(now), &mut buffer).doing("listening to the switch")?;
+            let frame =
+                self.switch.receive(wake_at.saturating_sub(now), &mut buffer).doing("listening to the switch")?;
             let now = self.now();
             if let Some(datagram) = frame.and_then(frame::to_host) {
                 if let Err(refusal) = self.host.handle(now, datagram) {
@@ -383,7 +390,9 @@ impl<'s> Stage<'s> {
 
     fn running(&self) -> impl Iterator<Item = (usize, &Board)> {
         let boards = self.seats.iter().enumerate();
-        boards.filter_map(|(position, seat)| Some((position, seat.board.as_ref()?))).filter(|(_, board)| !board.is_paused())
+        boards
+            .filter_map(|(position, seat)| Some((position, seat.board.as_ref()?)))
+            .filter(|(_, board)| !board.is_paused())
     }
 
     fn board(&mut self, id: u16) -> Option<&mut Board> {

@@ -242,7 +242,7 @@ mod tests {
             vector: Vector::default(),
             hw: Instant(1),
             cluster: None,
-            event: Event::Overflow { count: seq },
+            event: Event::Boot { incarnation: seq },
         };
         let mut head = tail;
         for seq in 8..=10 {

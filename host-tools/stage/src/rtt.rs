@@ -95,7 +95,8 @@ impl<'i> Log<'i> {
             let line = match life.decoder.decode() {
                 Ok(frame) => {
                     let when = frame.display_timestamp().map(|stamp| stamp.to_string()).unwrap_or_default();
-                    let level = frame.level().map_or("     ".into(), |level| format!("{:<5}", level.as_str().to_uppercase()));
+                    let level =
+                        frame.level().map_or("     ".into(), |level| format!("{:<5}", level.as_str().to_uppercase()));
                     let place = self.image.locations.get(&frame.index());
                     let place = place.map(|at| format!("  [{}:{}]", at.module, at.line)).unwrap_or_default();
                     format!("{when} {level} {}{place}", frame.display_message())

@@ -116,9 +116,8 @@ impl Toolchain {
     /// # Errors
     /// If it does not build, or builds without a vector table.
     pub fn build_image(&self, board: BoardKind) -> Result<PathBuf, EnvironmentError> {
-        let compiler = self
-            .compiler
-            .ok_or_else(|| EnvironmentError::new("no compiler was prepared", "ask `ensure` for one"))?;
+        let compiler =
+            self.compiler.ok_or_else(|| EnvironmentError::new("no compiler was prepared", "ask `ensure` for one"))?;
         let target_dir = target_dir(&self.root);
         let _turn = take_turn(&target_dir)?;
         let image = build::build(&self.root, &target_dir, compiler, board)?;
@@ -290,7 +289,8 @@ fn say(text: &str) {
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
-    let is_program = |path: &PathBuf| fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+    let is_program =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(is_program)
 }
 

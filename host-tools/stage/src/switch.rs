@@ -306,8 +306,7 @@ impl Engine {
         let until = [due, retry].into_iter().flatten().min().unwrap_or(now + IDLE).min(now + IDLE);
         let patience = until.saturating_duration_since(now);
         let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
-        let mut fds: Vec<PollFd<'_>> =
-            self.ports.iter().map(|port| PollFd::new(&port.socket, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> = self.ports.iter().map(|port| PollFd::new(&port.socket, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

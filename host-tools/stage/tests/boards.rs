@@ -18,12 +18,7 @@ fn stage(text: &str, out: &Path) -> Option<RunOutput> {
     let image = toolchain.build_image(BoardKind::Qemu).unwrap_or_else(|error| panic!("{error}"));
     let _turn = setup::take_stage().unwrap();
     let scenario = Scenario::parse(text, "test.toml").unwrap();
-    let options = Options {
-        qemu: toolchain.qemu.unwrap(),
-        image,
-        out: out.to_owned(),
-        interrupted: Arc::default(),
-    };
+    let options = Options { qemu: toolchain.qemu.unwrap(), image, out: out.to_owned(), interrupted: Arc::default() };
     Some(perform(&scenario, &options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}")))
 }
 

@@ -49,7 +49,14 @@ enum Role {
     /// The token was seen lately; look again at that time.
     Watching { seen: Fence, count_at: Instant },
     /// Counting: who of `missing` has not answered yet.
-    Counting { round: u32, missing: NodeSet, highest: Fence, custody: bool, before: Option<Fence>, ask_again_at: Instant },
+    Counting {
+        round: u32,
+        missing: NodeSet,
+        highest: Fence,
+        custody: bool,
+        before: Option<Fence>,
+        ask_again_at: Instant,
+    },
     /// Sealing: who of `missing` has not promised yet.
     Sealing { epoch: u32, missing: NodeSet, replaces: bool, ask_again_at: Instant },
 }
@@ -73,7 +80,14 @@ impl Guardian {
     /// A node that promised in an earlier life to accept no token below `sealed`.
     #[must_use]
     pub fn new(sealed: u32, patience: Duration) -> Guardian {
-        Guardian { seen: Fence::new(sealed, 0), sealed, sealed_for: Term::ZERO, role: Role::Bystander, round: 0, patience }
+        Guardian {
+            seen: Fence::new(sealed, 0),
+            sealed,
+            sealed_for: Term::ZERO,
+            role: Role::Bystander,
+            round: 0,
+            patience,
+        }
     }
 
     /// Whether this token may be accepted: it is no repeat, and of no epoch that has been replaced.

@@ -83,7 +83,6 @@ impl Cristian {
             (Some(server), 1..) => {
                 cx.send(server, TimeMessage::Request);
                 self.state = State::Asking {
-
                     asked: cx.now,
                     tries_left: tries_left - 1,
                     best,
@@ -133,12 +132,7 @@ impl Algorithm for Cristian {
             return; // An answer to an earlier try, or from an earlier server.
         }
         let rtt = Duration(cx.now.since(echo).0.saturating_sub(handling.0));
-        let measured = Measured {
-            server: from,
-            at: cx.now,
-            cluster: ClusterTime(cluster.0 + (rtt.0 / 2) as i64),
-            rtt,
-        };
+        let measured = Measured { server: from, at: cx.now, cluster: ClusterTime(cluster.0 + (rtt.0 / 2) as i64), rtt };
         let best = match best {
             Some(quicker) if quicker.rtt <= rtt => Some(quicker),
             Some(_) | None => Some(measured),

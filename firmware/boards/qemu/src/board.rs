@@ -84,7 +84,10 @@ fn start() -> ! {
 /// A function of its own, so that the copies of a node that its making takes leave the stack.
 #[inline(never)]
 fn make_node(config: &NodeConfig) -> &'static mut Node {
-    NODE.init_with(|| Node::new(config, clock::clocks().hw))
+    let now = clock::clocks().hw;
+    let node = NODE.init_with(|| Node::new(config, now));
+    node.start(now);
+    node
 }
 
 #[embassy_executor::task]

@@ -15,10 +15,10 @@ use compasso_wire::{
     message::{Command, Heartbeat, MutexMessage, Telemetry},
     open, seal,
 };
-use core::{fmt::Write, panic::PanicInfo};
-use counter::Counter;
-use cortex_m_rt::{ExceptionFrame, entry, exception};
 use console::Console;
+use core::{fmt::Write, panic::PanicInfo};
+use cortex_m_rt::{ExceptionFrame, entry, exception};
+use counter::Counter;
 use static_cell::ConstStaticCell;
 
 /// Exit statuses, as the boards' own image uses them.
@@ -99,8 +99,7 @@ fn attack(cluster: &mut Cluster, buffer: &mut [u8; DATAGRAM_MAX]) {
 /// What a full batch for the collector costs.
 fn report(cluster: &mut Cluster, buffer: &mut [u8; DATAGRAM_MAX]) {
     let records = &[0x55; TELEMETRY_MAX];
-    let batch =
-        Telemetry { first: 1000, count: 20, missed: 0, hw: Instant(1), raw_ns: 1000, rate_ppb: 0, records };
+    let batch = Telemetry { first: 1000, count: 20, missed: 0, hw: Instant(1), raw_ns: 1000, rate_ppb: 0, records };
     cluster.count("make", "telemetry", |node| node.seal_telemetry(batch, buffer).datagram.len());
 }
 

@@ -11,10 +11,14 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
         numbering(trace, *node, *inc, stream, findings);
         let mut previous: Option<usize> = None;
         for index in stream.iter().copied() {
-            decided += u64::from(trace.event(index).vector.is_some() || matches!(trace.event(index).event, Event::Recv { .. }));
+            decided += u64::from(
+                trace.event(index).vector.is_some() || matches!(trace.event(index).event, Event::Recv { .. }),
+            );
             own_stamps(trace, *node, previous, index, findings);
             // The host's commands come from outside the experiment: it sends no trace.
-            if let Event::Recv { from, from_inc, .. } = &trace.event(index).event && *from != NodeId::HOST.0 {
+            if let Event::Recv { from, from_inc, .. } = &trace.event(index).event
+                && *from != NodeId::HOST.0
+            {
                 receive(trace, *node, index, (*from, *from_inc), findings);
             }
             previous = Some(index);
@@ -26,7 +30,11 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
         findings.not_checked("causality", "the trace has neither receives nor stamps", 1);
     }
     if !trace.events.iter().any(|event| event.node_id().is_some() && event.vector.is_some()) {
-        findings.not_checked("causality", "the trace has no stamps of its own: they were computed from sends and receives", 1);
+        findings.not_checked(
+            "causality",
+            "the trace has no stamps of its own: they were computed from sends and receives",
+            1,
+        );
     }
 }
 
@@ -49,7 +57,12 @@ fn numbering(trace: &Trace<'_>, node: u16, inc: u32, stream: &[usize], findings:
             missing += seq - last - 1;
         }
         if missing > declared {
-            wrong(trace, format!("events of {node} before number {seq} are missing, and no gap declares them"), &[index], findings);
+            wrong(
+                trace,
+                format!("events of {node} before number {seq} are missing, and no gap declares them"),
+                &[index],
+                findings,
+            );
             return;
         }
         last = seq;
@@ -64,9 +77,19 @@ fn own_stamps(trace: &Trace<'_>, node: u16, previous: Option<usize>, index: usiz
     if let Some(vector) = &event.vector {
         if vector.get(node) != event.stamp() {
             let (inc, count) = vector.get(node);
-            wrong(trace, format!("the own entry of a vector is {inc}.{count}, but the event is number {}.{}", event.inc, event.seq), &[index], findings);
+            wrong(
+                trace,
+                format!(
+                    "the own entry of a vector is {inc}.{count}, but the event is number {}.{}",
+                    event.inc, event.seq
+                ),
+                &[index],
+                findings,
+            );
         }
-        if let Some(before) = previous && let Some(known) = &trace.event(before).vector {
+        if let Some(before) = previous
+            && let Some(known) = &trace.event(before).vector
+        {
             let adjacent = trace.event(before).seq + 1 == event.seq;
             if !vector.covers(known) {
                 wrong(trace, format!("{node} forgot what its vector already knew"), &[before, index], findings);
@@ -74,7 +97,12 @@ fn own_stamps(trace: &Trace<'_>, node: u16, previous: Option<usize>, index: usiz
                 && !matches!(event.event, Event::Recv { .. } | Event::Drop { .. })
                 && vector.iter().any(|(other, stamp)| other != node && stamp != known.get(other))
             {
-                wrong(trace, format!("the vector of {node} learned something without a receive"), &[before, index], findings);
+                wrong(
+                    trace,
+                    format!("the vector of {node} learned something without a receive"),
+                    &[before, index],
+                    findings,
+                );
             }
         }
     }
@@ -104,7 +132,12 @@ fn receive(trace: &Trace<'_>, node: u16, index: usize, sender: (u16, u32), findi
     if let (Some(received), Some(departed)) = (event.lamport, sent.lamport)
         && received <= departed
     {
-        wrong(trace, format!("a receive of {node} has Lamport time {received}, its send {departed}"), &[send, index], findings);
+        wrong(
+            trace,
+            format!("a receive of {node} has Lamport time {received}, its send {departed}"),
+            &[send, index],
+            findings,
+        );
     }
     if sent.vector.is_none() && event.vector.is_none() && !trace.before(send, index) {
         wrong(trace, format!("{node} received what {} sent only afterwards", sender.0), &[send, index], findings);
@@ -112,7 +145,12 @@ fn receive(trace: &Trace<'_>, node: u16, index: usize, sender: (u16, u32), findi
     if let (Some(received), Some(departed)) = (event.true_us, sent.true_us)
         && received < departed - trace.setting.tolerance_us()
     {
-        wrong(trace, format!("{node} received {} us before {} sent", departed - received, sender.0), &[send, index], findings);
+        wrong(
+            trace,
+            format!("{node} received {} us before {} sent", departed - received, sender.0),
+            &[send, index],
+            findings,
+        );
     }
 }
 

@@ -9,7 +9,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
         for index in stream.iter().copied() {
             let Some(now) = trace.event(index).cluster_us else { continue };
             readings += 1;
-            if let Some((before, shown)) = last && now < shown {
+            if let Some((before, shown)) = last
+                && now < shown
+            {
                 findings.violation(
                     "clock-monotonic",
                     trace.event(index).at_us(),

@@ -24,7 +24,13 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
     if named == 0 {
         if trace.setting.election.is_some() && trace.ended {
             let nodes = trace.setting.ids.clone();
-            findings.violation("E1", trace.end_us.unwrap_or(0), nodes, "nobody ever named a leader".to_owned(), Vec::new());
+            findings.violation(
+                "E1",
+                trace.end_us.unwrap_or(0),
+                nodes,
+                "nobody ever named a leader".to_owned(),
+                Vec::new(),
+            );
         } else {
             findings.not_checked("E1", "nobody named a leader", 1);
         }
@@ -33,7 +39,11 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
     if trace.setting.known && trace.end_us.is_some() {
         agreement(trace, findings);
     } else {
-        findings.not_checked("E1", "agreement on the highest live id: without a scenario line nobody knows who was alive", 1);
+        findings.not_checked(
+            "E1",
+            "agreement on the highest live id: without a scenario line nobody knows who was alive",
+            1,
+        );
     }
     if trace.setting.known && trace.setting.hardening {
         authority(trace, findings);
@@ -59,7 +69,9 @@ fn terms(trace: &Trace<'_>, findings: &mut Findings) -> u64 {
                     trace.names(&[whose, index]),
                 );
             }
-            if let Some((seen, before)) = highest && term < seen {
+            if let Some((seen, before)) = highest
+                && term < seen
+            {
                 findings.violation(
                     "E1",
                     trace.event(index).at_us(),
@@ -85,9 +97,17 @@ fn agreement(trace: &Trace<'_>, findings: &mut Findings) {
     let end = trace.end_us.unwrap_or(0);
     for (until, fault) in disturbing.chain([(end, None::<&Fault>)]) {
         if until - from < settle {
-            findings.not_checked("E1", "agreement on the highest live id: the time between two faults, or to the end, was too short", 1);
+            findings.not_checked(
+                "E1",
+                "agreement on the highest live id: the time between two faults, or to the end, was too short",
+                1,
+            );
         } else if scripted && !elected_between(trace, from, until) {
-            findings.not_checked("E1", "agreement on the highest live id: with a scripted detector nobody notices a fault by itself", 1);
+            findings.not_checked(
+                "E1",
+                "agreement on the highest live id: with a scripted detector nobody notices a fault by itself",
+                1,
+            );
         } else if let Some(side) = cluster.majority() {
             agree(trace, &namings, &side, (until - settle, until), findings);
         } else {
@@ -101,7 +121,10 @@ fn agreement(trace: &Trace<'_>, findings: &mut Findings) {
 }
 
 fn elected_between(trace: &Trace<'_>, from: i64, until: i64) -> bool {
-    trace.events.iter().any(|event| matches!(event.event, Event::ElectionStart { .. }) && event.true_us.is_some_and(|at| (from..=until).contains(&at)))
+    trace.events.iter().any(|event| {
+        matches!(event.event, Event::ElectionStart { .. })
+            && event.true_us.is_some_and(|at| (from..=until).contains(&at))
+    })
 }
 
 fn namings(trace: &Trace<'_>) -> BTreeMap<u16, Vec<Naming>> {
@@ -121,7 +144,13 @@ fn namings(trace: &Trace<'_>) -> BTreeMap<u16, Vec<Naming>> {
 }
 
 /// A wrong suspicion may move the lead for a moment; naming another all through the window is wrong.
-fn agree(trace: &Trace<'_>, namings: &BTreeMap<u16, Vec<Naming>>, side: &[u16], window: (i64, i64), findings: &mut Findings) {
+fn agree(
+    trace: &Trace<'_>,
+    namings: &BTreeMap<u16, Vec<Naming>>,
+    side: &[u16],
+    window: (i64, i64),
+    findings: &mut Findings,
+) {
     let Some(highest) = side.iter().max().copied() else { return };
     for node in side {
         findings.decided("E1", 1);
@@ -132,11 +161,21 @@ fn agree(trace: &Trace<'_>, namings: &BTreeMap<u16, Vec<Naming>>, side: &[u16], 
             continue;
         }
         let (detail, events) = match within().last() {
-            Some((_, Some(whom), index)) => (format!("{node} named {whom}, but {highest} was alive in its component"), trace.names(&[*index])),
-            Some((_, None, _)) | None => (format!("{node} named no leader, but {highest} was alive in its component"), Vec::new()),
+            Some((_, Some(whom), index)) => {
+                (format!("{node} named {whom}, but {highest} was alive in its component"), trace.names(&[*index]))
+            }
+            Some((_, None, _)) | None => {
+                (format!("{node} named no leader, but {highest} was alive in its component"), Vec::new())
+            }
         };
         let settle = trace.setting.settle_us() / 1000;
-        findings.violation("E1", window.1, unique([*node, highest]), format!("{detail}, {settle} ms after the last fault"), events);
+        findings.violation(
+            "E1",
+            window.1,
+            unique([*node, highest]),
+            format!("{detail}, {settle} ms after the last fault"),
+            events,
+        );
     }
 }
 
@@ -166,8 +205,13 @@ fn authority(trace: &Trace<'_>, findings: &mut Findings) {
                 }
             }
         }
-        if let Some(since) = without_since.get(&node) && at > since + grace {
-            let detail = format!("{node} entered {} ms after it had lost the majority: its side has no authority", (at - since) / 1000);
+        if let Some(since) = without_since.get(&node)
+            && at > since + grace
+        {
+            let detail = format!(
+                "{node} entered {} ms after it had lost the majority: its side has no authority",
+                (at - since) / 1000
+            );
             findings.violation("E1", at, vec![node], detail, trace.names(&[index]));
         }
     }

@@ -30,7 +30,13 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
         } else if !at_end.is_live(*node) || (trace.setting.known && !at_end.has_majority(*node)) {
             findings.not_checked("E2", "a node was paused or without a majority at the end", 1);
         } else {
-            findings.violation("E2", event.at_us(), vec![*node], format!("{node} called an election and never named a leader"), trace.names(&[call]));
+            findings.violation(
+                "E2",
+                event.at_us(),
+                vec![*node],
+                format!("{node} called an election and never named a leader"),
+                trace.names(&[call]),
+            );
         }
     }
     findings.decided("E2", calls);

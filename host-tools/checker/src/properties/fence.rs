@@ -2,7 +2,11 @@
 //! except for an entry whose fence was refused: that refusal is what fences are for.
 
 use super::unique;
-use crate::{entries::{Entries, Entry}, findings::Findings, index::Trace};
+use crate::{
+    entries::{Entries, Entry},
+    findings::Findings,
+    index::Trace,
+};
 use std::collections::BTreeMap;
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
@@ -64,7 +68,14 @@ fn along_true_time(trace: &Trace<'_>, resource: &str, list: &[&Entry], findings:
     }
 }
 
-fn report_unless_grown(trace: &Trace<'_>, resource: &str, before: &Entry, after: &Entry, how: &str, findings: &mut Findings) {
+fn report_unless_grown(
+    trace: &Trace<'_>,
+    resource: &str,
+    before: &Entry,
+    after: &Entry,
+    how: &str,
+    findings: &mut Findings,
+) {
     if before.fence >= after.fence {
         findings.violation(
             "fence",

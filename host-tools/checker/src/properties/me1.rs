@@ -5,11 +5,19 @@
 //! there true time decides, where it is known. An entry whose fence was refused did no harm.
 
 use super::unique;
-use crate::{entries::{Entries, Entry}, findings::Findings, index::Trace};
+use crate::{
+    entries::{Entries, Entry},
+    findings::Findings,
+    index::Trace,
+};
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     if entries.count() == 0 {
-        let reason = if trace.setting.mutex.as_deref() == Some("none") { "no mutual exclusion in this run" } else { "nobody entered" };
+        let reason = if trace.setting.mutex.as_deref() == Some("none") {
+            "no mutual exclusion in this run"
+        } else {
+            "nobody entered"
+        };
         findings.not_checked("ME1", reason, 1);
         return;
     }
@@ -17,7 +25,9 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
         let counted: Vec<&Entry> = list.iter().filter(|entry| entry.fenced.is_none()).collect();
         findings.decided("ME1", counted.len() as u64);
         for pair in counted.windows(2) {
-            if let [first, second] = pair && (first.node, first.inc) != (second.node, second.inc) {
+            if let [first, second] = pair
+                && (first.node, first.inc) != (second.node, second.inc)
+            {
                 compare(trace, resource, first, second, findings);
             }
         }
@@ -33,7 +43,11 @@ enum Verdict {
 fn compare(trace: &Trace<'_>, resource: &str, first: &Entry, second: &Entry, findings: &mut Findings) {
     let verdict = match verdict(trace, first, second) {
         // Without exact true time the list's order is only a guess: the other way round may be right.
-        Verdict::Together(_) if !trace.setting.is_simulated() && second.exit.is_some_and(|exit| trace.before(exit, first.enter)) => Verdict::Apart,
+        Verdict::Together(_)
+            if !trace.setting.is_simulated() && second.exit.is_some_and(|exit| trace.before(exit, first.enter)) =>
+        {
+            Verdict::Apart
+        }
         verdict => verdict,
     };
     match verdict {
@@ -65,7 +79,9 @@ fn verdict(trace: &Trace<'_>, first: &Entry, second: &Entry) -> Verdict {
         let slack = setting.tolerance_us() + lease_slack;
         return match first.end_us(trace) {
             _ if ordered && !setting.is_simulated() => Verdict::Apart,
-            Some(end) if end > entered + slack => Verdict::Together(format!("its visit lasted {} us longer by true time", end - entered)),
+            Some(end) if end > entered + slack => {
+                Verdict::Together(format!("its visit lasted {} us longer by true time", end - entered))
+            }
             None => Verdict::Together("it had not left, its node had not crashed, and it had no lease".to_owned()),
             Some(_) if ordered => Verdict::Apart,
             Some(end) => over_without_message(trace, first, end, entered + slack),

@@ -59,14 +59,21 @@ fn outstanding(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
         } else if !settled {
             findings.not_checked("ME2", "the last fault had not settled when the run ended", 1);
         } else {
-            findings.violation("ME2", event.at_us(), vec![node], format!("the request of {node} was never granted"), trace.names(&[index]));
+            findings.violation(
+                "ME2",
+                event.at_us(),
+                vec![node],
+                format!("the request of {node} was never granted"),
+                trace.names(&[index]),
+            );
         }
     }
 }
 
 /// Moments at which the ring changed or was about to.
 fn troubles(trace: &Trace<'_>) -> Vec<i64> {
-    let mut troubles: Vec<i64> = trace.events.iter().filter(|event| is_trouble(&event.event)).filter_map(|event| event.true_us).collect();
+    let mut troubles: Vec<i64> =
+        trace.events.iter().filter(|event| is_trouble(&event.event)).filter_map(|event| event.true_us).collect();
     troubles.sort_unstable();
     troubles
 }
@@ -123,7 +130,8 @@ fn disturbed(trace: &Trace<'_>, request: usize, enter: usize, troubles: &[i64]) 
 /// time the cluster may take to correct a wrong suspicion.
 fn in_time(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     let setting = &trace.setting;
-    let mut disturbances: Vec<i64> = trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at).collect();
+    let mut disturbances: Vec<i64> =
+        trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at).collect();
     disturbances.sort_unstable();
     let quiet = |from: i64, until: i64| {
         let next = disturbances.partition_point(|at| *at < from);
@@ -135,7 +143,9 @@ fn in_time(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
         let round = setting.ids.len() as i64 * (longest + setting.token_rest_us + 10 * setting.delay_max_us);
         for entry in list {
             let Some(request) = entry.request else { continue };
-            let (Some(asked), Some(got)) = (trace.event(request).true_us, trace.event(entry.enter).true_us) else { continue };
+            let (Some(asked), Some(got)) = (trace.event(request).true_us, trace.event(entry.enter).true_us) else {
+                continue;
+            };
             let bound = setting.settle_us() + 2 * round;
             if got - asked > bound && quiet(asked - setting.settle_us(), got) {
                 findings.violation(

@@ -12,12 +12,28 @@ mod me1;
 mod me2;
 mod token;
 
-use crate::{entries::Entries, findings::{Findings, NotChecked, Violation}, index::Trace, trace::TraceEvent};
+use crate::{
+    entries::Entries,
+    findings::{Findings, NotChecked, Violation},
+    index::Trace,
+    trace::TraceEvent,
+};
 use serde::Serialize;
 
 /// All properties, by their names in a violation.
 pub const PROPERTIES: [&str; 12] = [
-    "ME1", "ME2", "ME3", "E1", "E2", "token", "fence", "clock-monotonic", "clock-bound", "causality", "cut", "deadlock",
+    "ME1",
+    "ME2",
+    "ME3",
+    "E1",
+    "E2",
+    "token",
+    "fence",
+    "clock-monotonic",
+    "clock-bound",
+    "causality",
+    "cut",
+    "deadlock",
 ];
 
 /// The verdict on a trace.

@@ -30,7 +30,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
                     }
                     newest.insert(resource, (*epoch, *serial, index));
                 }
-                Event::TokenRegenerated { resource, epoch } => makers.entry((resource, *epoch)).or_default().push(index),
+                Event::TokenRegenerated { resource, epoch } => {
+                    makers.entry((resource, *epoch)).or_default().push(index)
+                }
                 _ => {}
             }
         }

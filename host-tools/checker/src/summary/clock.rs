@@ -1,6 +1,11 @@
 //! How far the clocks were apart, sampled on a grid of true time.
 
-use super::{leadership::Leadership, messages::Messages, sections::{ClockSection, Skew}, stats::{RoundTrip, Stats}};
+use super::{
+    leadership::Leadership,
+    messages::Messages,
+    sections::{ClockSection, Skew},
+    stats::{RoundTrip, Stats},
+};
 use crate::{index::Trace, trace::Event};
 use compasso_scenario::{Scenario, clock_name};
 use std::collections::BTreeMap;
@@ -14,7 +19,12 @@ const NEIGHBOURS_US: i64 = 300_000;
 /// Clocks have converged when they stay together this long.
 const CALM_US: i64 = 1_000_000;
 
-pub(super) fn section(scenario: &Scenario, trace: &Trace<'_>, leadership: &Leadership, messages: &Messages) -> ClockSection {
+pub(super) fn section(
+    scenario: &Scenario,
+    trace: &Trace<'_>,
+    leadership: &Leadership,
+    messages: &Messages,
+) -> ClockSection {
     let round_trips: Vec<i64> = trace
         .events
         .iter()
@@ -28,7 +38,9 @@ pub(super) fn section(scenario: &Scenario, trace: &Trace<'_>, leadership: &Leade
     let rtt_us = RoundTrip::of(round_trips);
     let samples = sample(trace, leadership);
     let converged_us = rtt_us.and_then(|rtt| converged(&samples, rtt.median));
-    let errors = |from: i64| samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.errors_us.clone()).collect();
+    let errors = |from: i64| {
+        samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.errors_us.clone()).collect()
+    };
     ClockSection {
         algorithm: clock_name(scenario.clock.sync).to_owned(),
         error_us: Stats::of(errors(i64::MIN)),
@@ -90,7 +102,10 @@ fn readings(trace: &Trace<'_>) -> Vec<Readings> {
         let last = stream.iter().rev().find_map(known)?;
         Some(Readings {
             node: *node,
-            points: stream.iter().filter_map(|index| trace.event(*index).true_us.zip(trace.event(*index).cluster_us)).collect(),
+            points: stream
+                .iter()
+                .filter_map(|index| trace.event(*index).true_us.zip(trace.event(*index).cluster_us))
+                .collect(),
             from_us,
             until_us: trace.death_us(*node, *inc, from_us).unwrap_or(last),
             cursor: 0,
@@ -146,7 +161,10 @@ fn converged(samples: &[Sample], within: i64) -> Option<i64> {
 /// What wrong clocks at boot and the crystals alone would make of the run.
 fn raw_spread(scenario: &Scenario) -> i64 {
     let spread = |elapsed: f64| {
-        let shown = scenario.ids.iter().map(|id| scenario.wrong_clock_us(*id, 1) as f64 + elapsed * (1.0 + scenario.skew_ppm(*id) / 1e6));
+        let shown = scenario
+            .ids
+            .iter()
+            .map(|id| scenario.wrong_clock_us(*id, 1) as f64 + elapsed * (1.0 + scenario.skew_ppm(*id) / 1e6));
         let (min, max) = shown.fold((f64::MAX, f64::MIN), |(min, max), time| (min.min(time), max.max(time)));
         (max - min).round() as i64
     };

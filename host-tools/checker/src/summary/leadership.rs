@@ -1,6 +1,10 @@
 //! Who led when: whom a majority of the configured nodes names, moment by moment.
 
-use crate::{cluster::Cluster, index::Trace, trace::{Event, Fault}};
+use crate::{
+    cluster::Cluster,
+    index::Trace,
+    trace::{Event, Fault},
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -135,7 +139,9 @@ impl Walk {
     fn majority_names(&self) -> Option<(u16, u64)> {
         let mut votes: BTreeMap<u16, (usize, u64)> = BTreeMap::new();
         for (node, named) in &self.named {
-            if let Some((leader, term)) = named && self.cluster.is_live(*node) {
+            if let Some((leader, term)) = named
+                && self.cluster.is_live(*node)
+            {
                 let vote = votes.entry(*leader).or_default();
                 *vote = (vote.0 + 1, vote.1.max(*term));
             }
@@ -153,7 +159,9 @@ impl Walk {
     fn close(&mut self, led: Led) {
         match self.result.spans.last_mut() {
             // A called-off election interrupts nobody's lead.
-            Some(last) if last.leader == led.leader && last.term == led.term && last.until_us == led.from_us => last.until_us = led.until_us,
+            Some(last) if last.leader == led.leader && last.term == led.term && last.until_us == led.from_us => {
+                last.until_us = led.until_us
+            }
             _ => self.result.spans.push(led),
         }
     }

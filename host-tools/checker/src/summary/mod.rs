@@ -8,7 +8,9 @@ mod sections;
 mod stats;
 
 pub use leadership::{Leadership, Led};
-pub use sections::{ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary};
+pub use sections::{
+    ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary,
+};
 pub use stats::{MedianMax, RoundTrip, Stats};
 
 use crate::{
@@ -41,7 +43,8 @@ impl RunInfo {
     /// A run of `scenario` on `stage`.
     #[must_use]
     pub fn new(scenario: Scenario, stage: &str, network: NetworkStats) -> RunInfo {
-        let repeat = format!("cargo compasso run scenarios/{}.toml --on {stage} --seed {}", scenario.name, scenario.seed);
+        let repeat =
+            format!("cargo compasso run scenarios/{}.toml --on {stage} --seed {}", scenario.name, scenario.seed);
         RunInfo { scenario, stage: stage.to_owned(), network, repeat }
     }
 }
@@ -67,9 +70,12 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         events: events.len(),
         duration_us: trace.end_us.unwrap_or(0),
         held: false,
-        election: (scenario.election.algorithm != ElectionChoice::None).then(|| election(scenario, &leadership, &messages)),
-        mutex: (scenario.mutex.algorithm != MutexChoice::None).then(|| mutex::section(scenario, &trace, &entries, &messages)),
-        clock: (scenario.clock.sync != ClockChoice::None).then(|| clock::section(scenario, &trace, &leadership, &messages)),
+        election: (scenario.election.algorithm != ElectionChoice::None)
+            .then(|| election(scenario, &leadership, &messages)),
+        mutex: (scenario.mutex.algorithm != MutexChoice::None)
+            .then(|| mutex::section(scenario, &trace, &entries, &messages)),
+        clock: (scenario.clock.sync != ClockChoice::None)
+            .then(|| clock::section(scenario, &trace, &leadership, &messages)),
         deadlock: None,
         network: network(info.network, &trace),
         faults: faults(&trace),
@@ -164,11 +170,16 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     };
     let mutex = summary.mutex.as_ref();
     at_least("entries_min", expect.entries_min, mutex.map_or(0, |mutex| mutex.entries));
-    at_least("entries_each_min", expect.entries_each_min, mutex.and_then(|mutex| mutex.by_node.values().min().copied()).unwrap_or(0));
+    at_least(
+        "entries_each_min",
+        expect.entries_each_min,
+        mutex.and_then(|mutex| mutex.by_node.values().min().copied()).unwrap_or(0),
+    );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
     if let Some(wanted) = expect.gaps {
-        let gaps = summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));
+        let gaps =
+            summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));
         let got: u64 = gaps.map(|item| item.count).sum();
         add("gaps", wanted.into(), got.into(), got == wanted);
     }

@@ -44,7 +44,8 @@ fn sync_delays(trace: &Trace<'_>, entries: &Entries) -> Vec<i64> {
         for pair in list.windows(2) {
             let [first, second] = pair else { continue };
             let time = |index: Option<usize>| index.and_then(|index| trace.event(index).true_us);
-            if let (Some(left), Some(asked), Some(entered)) = (time(first.exit), time(second.request), time(Some(second.enter)))
+            if let (Some(left), Some(asked), Some(entered)) =
+                (time(first.exit), time(second.request), time(Some(second.enter)))
                 && asked <= left
                 && left <= entered
             {

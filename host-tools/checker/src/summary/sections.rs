@@ -1,6 +1,9 @@
 //! The summary's fields, in the order in which they are written.
 
-use super::{leadership::Led, stats::{MedianMax, RoundTrip, Stats}};
+use super::{
+    leadership::Led,
+    stats::{MedianMax, RoundTrip, Stats},
+};
 use crate::findings::{NotChecked, Violation};
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -129,7 +129,15 @@ impl TraceEvent {
     #[must_use]
     pub fn stage(seq: u64, true_us: Option<i64>, event: Event) -> TraceEvent {
         TraceEvent {
-            node: NodeRef::Stage, seq, inc: 1, lamport: None, vector: None, hw_us: None, cluster_us: None, true_us, event,
+            node: NodeRef::Stage,
+            seq,
+            inc: 1,
+            lamport: None,
+            vector: None,
+            hw_us: None,
+            cluster_us: None,
+            true_us,
+            event,
         }
     }
 
@@ -157,7 +165,11 @@ impl TraceEvent {
     /// Its name: `node:seq`, or `node:inc.seq` after a restart.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.inc == 1 { format!("{}:{}", self.node, self.seq) } else { format!("{}:{}.{}", self.node, self.inc, self.seq) }
+        if self.inc == 1 {
+            format!("{}:{}", self.node, self.seq)
+        } else {
+            format!("{}:{}.{}", self.node, self.inc, self.seq)
+        }
     }
 }
 

@@ -39,14 +39,20 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
     };
     match *seen {
         Seen::Boot { incarnation } => Event::Boot { incarnation },
-        Seen::Send { to, kind, id, again } => Event::Send { to: to.0, kind: kind.as_str().into(), id: id.into(), again },
+        Seen::Send { to, kind, id, again } => {
+            Event::Send { to: to.0, kind: kind.as_str().into(), id: id.into(), again }
+        }
         Seen::Recv { from, incarnation, kind, id } => {
             Event::Recv { from: from.0, kind: kind.as_str().into(), id: id.into(), from_inc: incarnation }
         }
         Seen::Drop { from, reason } => Event::Drop { from: from.map(|id| id.0), reason: reason.as_str().into() },
         Seen::Request { resource } => Event::Request { resource: named(resource) },
-        Seen::CsEnter { resource, fence, lease_us } => Event::CsEnter { resource: named(resource), fence: fence.0, lease_us },
-        Seen::CsRenew { resource, fence, lease_us } => Event::CsRenew { resource: named(resource), fence: fence.0, lease_us },
+        Seen::CsEnter { resource, fence, lease_us } => {
+            Event::CsEnter { resource: named(resource), fence: fence.0, lease_us }
+        }
+        Seen::CsRenew { resource, fence, lease_us } => {
+            Event::CsRenew { resource: named(resource), fence: fence.0, lease_us }
+        }
         Seen::CsExit { resource, fence } => Event::CsExit { resource: named(resource), fence: fence.0 },
         Seen::Fenced { resource, fence } => Event::Fenced { resource: named(resource), fence: fence.0 },
         Seen::ElectionStart { term } => Event::ElectionStart { term: term.0 },
@@ -64,8 +70,14 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
         Seen::Token { resource, epoch, serial } => {
             Event::Token { resource: named(resource), epoch: epoch.into(), serial: serial.into() }
         }
-        Seen::TokenRegenerated { resource, epoch } => Event::TokenRegenerated { resource: named(resource), epoch: epoch.into() },
-        Seen::TokenDropped { resource, epoch } => Event::TokenDropped { resource: named(resource), epoch: epoch.into() },
-        Seen::Overflow { queue, count } => Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() },
+        Seen::TokenRegenerated { resource, epoch } => {
+            Event::TokenRegenerated { resource: named(resource), epoch: epoch.into() }
+        }
+        Seen::TokenDropped { resource, epoch } => {
+            Event::TokenDropped { resource: named(resource), epoch: epoch.into() }
+        }
+        Seen::Overflow { queue, count } => {
+            Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }
+        }
     }
 }

@@ -5,7 +5,11 @@ use super::{
     vector::{Stamp, Vector},
 };
 use serde_json::{Map, Value};
-use std::{fmt, io::{BufRead, BufReader, Read}, path::Path};
+use std::{
+    fmt,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+};
 
 /// No line of a trace is longer, in bytes.
 const LINE_MAX: u64 = 1 << 20;
@@ -39,8 +43,11 @@ impl std::error::Error for TraceError {}
 pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<TraceEvent>, TraceError> {
     let path = path.as_ref();
     let file = path.display().to_string();
-    let opened = std::fs::File::open(path)
-        .map_err(|error| TraceError { file: file.clone(), line: 0, message: format!("cannot be read: {error}") })?;
+    let opened = std::fs::File::open(path).map_err(|error| TraceError {
+        file: file.clone(),
+        line: 0,
+        message: format!("cannot be read: {error}"),
+    })?;
     read_trace(BufReader::new(opened), &file)
 }
 
@@ -61,7 +68,8 @@ pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>
         if bytes.len() as u64 == LINE_MAX {
             return Err(wrong(format!("expected lines of at most {LINE_MAX} bytes")));
         }
-        let text = std::str::from_utf8(&bytes).map_err(|_| wrong("expected a text file of JSON lines, found binary data".to_owned()))?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| wrong("expected a text file of JSON lines, found binary data".to_owned()))?;
         if text.trim().is_empty() {
             continue;
         }
@@ -71,7 +79,11 @@ pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>
         })?);
     }
     if events.is_empty() {
-        return Err(TraceError { file: file.to_owned(), line: 0, message: "expected at least one event, found none".to_owned() });
+        return Err(TraceError {
+            file: file.to_owned(),
+            line: 0,
+            message: "expected at least one event, found none".to_owned(),
+        });
     }
     Ok(events)
 }
@@ -129,8 +141,16 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         },
         "drop" => Event::Drop { from: optional(map, "from", as_id)?, reason: text(map, "reason")? },
         "request" => Event::Request { resource: resource(map)? },
-        "cs_enter" => Event::CsEnter { resource: resource(map)?, fence: fence(map)?, lease_us: optional(map, "lease_us", Value::as_u64)? },
-        "cs_renew" => Event::CsRenew { resource: resource(map)?, fence: fence(map)?, lease_us: required(map, "lease_us", Value::as_u64)? },
+        "cs_enter" => Event::CsEnter {
+            resource: resource(map)?,
+            fence: fence(map)?,
+            lease_us: optional(map, "lease_us", Value::as_u64)?,
+        },
+        "cs_renew" => Event::CsRenew {
+            resource: resource(map)?,
+            fence: fence(map)?,
+            lease_us: required(map, "lease_us", Value::as_u64)?,
+        },
         "cs_exit" => Event::CsExit { resource: resource(map)?, fence: fence(map)? },
         "fenced" => Event::Fenced { resource: resource(map)?, fence: fence(map)? },
         "election_start" => Event::ElectionStart { term: optional(map, "term", Value::as_u64)?.unwrap_or(0) },
@@ -153,10 +173,18 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             epoch: required(map, "epoch", Value::as_u64)?,
             serial: required(map, "serial", Value::as_u64)?,
         },
-        "token_regenerated" => Event::TokenRegenerated { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? },
-        "token_dropped" => Event::TokenDropped { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? },
+        "token_regenerated" => {
+            Event::TokenRegenerated { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? }
+        }
+        "token_dropped" => {
+            Event::TokenDropped { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? }
+        }
         "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
-        "gap" => Event::Gap { of: id(map, "of")?, inc: incarnation(map, "inc")?, missed: required(map, "missed", Value::as_u64)? },
+        "gap" => Event::Gap {
+            of: id(map, "of")?,
+            inc: incarnation(map, "inc")?,
+            missed: required(map, "missed", Value::as_u64)?,
+        },
         "fault" => Event::Fault(fault(rest(map))?),
         "scenario" if node == NodeRef::Stage => Event::Scenario(rest(map)),
         "end" if node == NodeRef::Stage => Event::End,
@@ -165,7 +193,10 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
 }
 
 fn rest(map: &Map<String, Value>) -> Map<String, Value> {
-    map.iter().filter(|(key, _)| !STAMPS.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
+    map.iter()
+        .filter(|(key, _)| !STAMPS.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn fault(map: Map<String, Value>) -> Result<Fault, String> {
@@ -185,7 +216,9 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
         "set_skew" => {
             let node = value.get("node").and_then(as_id);
             let ppm = value.get("ppm").and_then(Value::as_f64);
-            let (Some(node), Some(ppm)) = (node, ppm) else { return Err(format!("set_skew: expected node and ppm, found {value}")) };
+            let (Some(node), Some(ppm)) = (node, ppm) else {
+                return Err(format!("set_skew: expected node and ppm, found {value}"));
+            };
             Fault::SetSkew { node, ppm }
         }
         _ => Fault::Other(map),
@@ -195,7 +228,10 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
 fn vector(value: &Value) -> Result<Vector, String> {
     let wrong = || format!("vector: expected entries like \"3\":17 or \"3\":\"2.17\", found {value}");
     let map = value.as_object().ok_or_else(wrong)?;
-    map.iter().map(|(node, entry)| Some((node.parse().ok()?, stamp(entry)?))).collect::<Option<Vector>>().ok_or_else(wrong)
+    map.iter()
+        .map(|(node, entry)| Some((node.parse().ok()?, stamp(entry)?)))
+        .collect::<Option<Vector>>()
+        .ok_or_else(wrong)
 }
 
 fn stamp(entry: &Value) -> Option<Stamp> {
@@ -280,13 +316,22 @@ mod tests {
         let good = "{\"node\":0,\"seq\":1,\"event\":\"boot\"}\n";
         let error = |bytes: &[u8]| read_trace(bytes, "t.jsonl").expect_err("must be refused").to_string();
         let cut = error(format!("{good}{{\"node\":0,\"seq\":2,\"eve").as_bytes());
-        assert!(cut.starts_with("t.jsonl:2: expected one JSON object a line: EOF") && cut.contains("middle of a line"), "{cut}");
+        assert!(
+            cut.starts_with("t.jsonl:2: expected one JSON object a line: EOF") && cut.contains("middle of a line"),
+            "{cut}"
+        );
         assert!(error(&[0x7f, b'E', b'L', b'F', 0xff, 0xfe]).contains("t.jsonl:1: expected a text file"));
         assert!(error(&[0, 1, 2, 3]).starts_with("t.jsonl:1: "));
         assert_eq!(error(b""), "t.jsonl: expected at least one event, found none");
         assert_eq!(error(b"[]\n"), "t.jsonl:1: expected a JSON object");
-        assert_eq!(error(b"{\"node\":0,\"seq\":1,\"event\":\"send\",\"to\":1,\"kind\":\"x\"}\n"), "t.jsonl:1: id: missing");
-        assert_eq!(error(b"{\"node\":-1,\"seq\":1,\"event\":\"boot\"}\n"), "t.jsonl:1: node: expected a node's number or \"stage\"");
+        assert_eq!(
+            error(b"{\"node\":0,\"seq\":1,\"event\":\"send\",\"to\":1,\"kind\":\"x\"}\n"),
+            "t.jsonl:1: id: missing"
+        );
+        assert_eq!(
+            error(b"{\"node\":-1,\"seq\":1,\"event\":\"boot\"}\n"),
+            "t.jsonl:1: node: expected a node's number or \"stage\""
+        );
         assert_eq!(error(b"{\"node\":1,\"event\":\"boot\"}\n"), "t.jsonl:1: seq: missing");
         for text in [error(b"{\"node\":1,\"seq\":1,\"vector\":{\"0\":\"x\"},\"event\":\"boot\"}"), cut] {
             assert_eq!(text.lines().count(), 1, "{text}");

@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn an_image_that_stopped_early_or_says_something_else_is_no_measurement() {
-        for said in ["", "handle.token 7 20 30\n", "panicked at x\nend\n", "handle.token 7 20\nend\n", "token 7 2 3\nend\n"] {
+        for said in
+            ["", "handle.token 7 20 30\n", "panicked at x\nend\n", "handle.token 7 20\nend\n", "token 7 2 3\nend\n"]
+        {
             assert!(parse_counts(said).is_err(), "{said}");
         }
     }

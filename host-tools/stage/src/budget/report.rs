@@ -152,7 +152,12 @@ impl BudgetReport {
             }
             let limit = (measured + measured * ROOM_PERCENT / 100).next_multiple_of(STEP);
             let why = if row.why.is_empty() { "?" } else { &row.why };
-            let _ = writeln!(text, "{member} = {{ limit = {}, why = {} }}", thousands(Some(limit), '_'), toml::Value::from(why));
+            let _ = writeln!(
+                text,
+                "{member} = {{ limit = {}, why = {} }}",
+                thousands(Some(limit), '_'),
+                toml::Value::from(why)
+            );
         }
         text
     }
@@ -247,7 +252,9 @@ fn remark(row: &Row) -> String {
     match (row.verdict, row.measured, row.budget) {
         (Verdict::Over, Some(measured), Some(budget)) => format!("{share}  over by {}", measured - budget),
         (Verdict::NoBudget, _, _) => format!("        no budget: add it to {BUDGET_FILE}"),
-        (Verdict::NotMeasured, _, _) => format!("        nothing of that name was measured: take it out of {BUDGET_FILE}"),
+        (Verdict::NotMeasured, _, _) => {
+            format!("        nothing of that name was measured: take it out of {BUDGET_FILE}")
+        }
         (Verdict::Within, _, _) if percent(row).is_some_and(|percent| percent < 100 - SLACK_PERCENT) => {
             format!("{share}  {}, a tighter budget would do", row.note)
         }

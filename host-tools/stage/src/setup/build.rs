@@ -129,9 +129,14 @@ mod tests {
 
     #[test]
     fn an_outer_cargo_leaves_no_trace_in_the_build() {
-        for removed in
-            ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTUP_TOOLCHAIN", "CARGO_MANIFEST_DIR", "CARGO_TARGET_DIR", "CARGO"]
-        {
+        for removed in [
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "RUSTUP_TOOLCHAIN",
+            "CARGO_MANIFEST_DIR",
+            "CARGO_TARGET_DIR",
+            "CARGO",
+        ] {
             assert!(!is_kept(removed), "{removed}");
         }
         for kept in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_NET_OFFLINE", "DEFMT_LOG", "https_proxy"] {

@@ -87,7 +87,9 @@ impl Cluster {
             let arrival_us = self.flights.front().map(|flight| flight.at_us);
             match (deadline, arrival_us) {
                 // A deadline first: then a datagram's cost is its own.
-                (Some((at_us, index)), arrival) if at_us <= end_us && arrival.is_none_or(|arrival| at_us <= arrival) => {
+                (Some((at_us, index)), arrival)
+                    if at_us <= end_us && arrival.is_none_or(|arrival| at_us <= arrival) =>
+                {
                     self.now_us = at_us;
                     self.hand_over(index, "timeout", Input::Timeout);
                 }
@@ -233,5 +235,7 @@ fn config(me: NodeId) -> NodeConfig {
 /// A function of its own, as on the board.
 #[inline(never)]
 fn make_node(cell: &'static StaticCell<Node>, config: &NodeConfig) -> &'static mut Node {
-    cell.init_with(|| Node::new(config, Instant(0)))
+    let node = cell.init_with(|| Node::new(config, Instant(0)));
+    node.start(Instant(0));
+    node
 }
