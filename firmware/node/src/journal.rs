@@ -4,11 +4,12 @@ use compasso_algorithms::{
     members::Members,
     order::{lamport::LamportClock, vector::VectorClock},
 };
-use compasso_wire::{ClusterTime, Event, Header, Instant, Observation, Vector};
+use compasso_wire::{ClusterTime, Event, Header, Instant, Observation, Vector, limits::MEMBERS_MAX};
 use heapless::Deque;
 
-/// Events that may wait for the driver. One input causes fewer; the driver drains after each.
-pub const OBSERVATIONS_MAX: usize = 48;
+/// Events that may wait for the driver, which drains after each input. One input causes fewer: at
+/// most it suspects everybody at once, and a few more.
+pub const OBSERVATIONS_MAX: usize = MEMBERS_MAX + 48;
 
 /// An event without its vector: that differs from the clock's only in this node's own entry.
 struct Stamped {
@@ -44,11 +45,12 @@ impl Journal {
         }
     }
 
-    /// Ticks the clocks for `event` and keeps it. If the driver does not fetch, the event is lost
-    /// and the gap in `seq` tells.
-    pub fn record(&mut self, now: Instant, cluster: Option<ClusterTime>, event: Event) {
+    /// Ticks the clocks for `event` and keeps it. False if the driver did not fetch and it is lost:
+    /// then the gap in `seq` tells, too.
+    #[must_use]
+    pub fn record(&mut self, now: Instant, cluster: Option<ClusterTime>, event: Event) -> bool {
         let stamped = Stamped { lamport: self.lamport.tick(), seq: self.vector.tick(), hw: now, cluster, event };
-        let _lost_shows_as_gap = self.waiting.push_back(stamped);
+        self.waiting.push_back(stamped).is_ok()
     }
 
     /// Takes over what a received message knows; its `Recv` event is recorded next.

@@ -108,10 +108,10 @@ impl Node {
         }
     }
 
-    /// Shows the fence to the keeper: the lowest id of the view.
+    /// Shows the fence to the keeper.
     fn ask_keeper(&mut self, now: Instant, resource: usize) {
         let again_at = now + self.config.timing.trans;
-        let keeper = self.members.of(self.view()).min().unwrap_or(self.config.me);
+        let keeper = self.keeper();
         let Some(turn) = self.turns.get_mut(resource) else { return };
         let fence = match &mut turn.client {
             Client::Inside { fence, ask_at, .. } => {
@@ -133,6 +133,11 @@ impl Node {
         }
     }
 
+    /// The keeper of every resource: the lowest id of the view.
+    fn keeper(&self) -> NodeId {
+        self.members.of(self.view()).min().unwrap_or(self.config.me)
+    }
+
     /// The keeper's rule: only the highest fence may touch the resource.
     fn keep(&mut self, resource: usize, fence: Fence) -> bool {
         let accepted = fence >= self.membership.fence(resource) || !self.defences.has(Defence::Keeper);
@@ -140,8 +145,12 @@ impl Node {
         accepted
     }
 
-    pub(crate) fn handle_access(&mut self, from: NodeId, resource: ResourceId, fence: Fence) {
-        if usize::from(resource.0) < self.turns.len() {
+    pub(crate) fn handle_access(&mut self, now: Instant, from: NodeId, resource: ResourceId, fence: Fence) {
+        // A keeper that was cut off may have been replaced: it does not answer, and is asked no more.
+        if usize::from(resource.0) < self.turns.len()
+            && self.keeper() == self.config.me
+            && self.lease_left(now).is_some()
+        {
             let accepted = self.keep(usize::from(resource.0), fence);
             self.push(from, Outgoing::Body(Body::AccessReply { resource, fence, accepted }));
         }

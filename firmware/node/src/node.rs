@@ -263,7 +263,9 @@ impl Node {
     }
 
     pub(crate) fn record(&mut self, now: Instant, event: Event) {
-        self.journal.record(now, self.clock.read(now), event);
+        if !self.journal.record(now, self.clock.read(now), event) {
+            self.overflowed(Queue::Journal);
+        }
     }
 
     pub(crate) fn hardened(&self) -> bool {

@@ -18,7 +18,7 @@ impl Node {
     pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) {
         let (members, me) = (&self.members, self.config.me);
         let is_known = |id| id == NodeId::HOST || (id != me && members.position(id).is_some());
-        match open(&self.config.key, self.config.cluster, is_known, datagram) {
+        match open(&self.config.key, self.config.cluster, me, is_known, datagram) {
             Ok(opened) => {
                 let from = opened.header.sender;
                 if let Err(reason) = self.take(now, &opened.header, opened.body) {
@@ -192,7 +192,7 @@ impl Node {
             Body::SealReply { term, resource, epoch, promised } => {
                 self.handle_promise(now, slot, term, resource, epoch, promised);
             }
-            Body::Access { resource, fence } => self.handle_access(from, resource, fence),
+            Body::Access { resource, fence } => self.handle_access(now, from, resource, fence),
             Body::AccessReply { resource, fence, accepted } => self.handle_verdict(now, resource, fence, accepted),
             Body::Telemetry(_) | Body::TelemetryAck { .. } | Body::Command { .. } | Body::CommandAck { .. } => {
                 return Err(Refusal::Unexpected);

@@ -102,7 +102,9 @@ impl Node {
         again: bool,
         buffer: &'b mut [u8],
     ) -> Transmit<'b> {
-        self.sequence += 1;
+        // A number used twice would be a nonce used twice; a board that is told so boots again.
+        let Some(sequence) = self.sequence.checked_add(1) else { panic!("sequence numbers are used up: boot again") };
+        self.sequence = sequence;
         let (lamport, vector) = if to == NodeId::HOST {
             (0, Vector::default())
         } else {
@@ -118,6 +120,6 @@ impl Node {
             lamport,
             vector,
         };
-        Transmit { to, datagram: seal(&self.config.key, &header, body, buffer) }
+        Transmit { to, datagram: seal(&self.config.key, &header, to, body, buffer) }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Ascon-AEAD128 (NIST SP 800-232) with the whole datagram as associated data and an empty
 //! plaintext: everything is authenticated, nothing is encrypted, captures stay readable.
-//! The nonce is (sender, incarnation, sequence number); a sender stores its incarnation before
-//! its first datagram and never repeats a sequence number within one, so no nonce occurs twice.
+//! The nonce is (sender, incarnation, sequence number, receiver); a sender stores its incarnation
+//! before its first datagram and never repeats a sequence number within one, so no nonce occurs
+//! twice. The receiver is in it, though not in the datagram: what was meant for another does not
+//! verify here.
 
 use crate::{ids::NodeId, limits::TAG_LEN};
 use ascon_aead::{
@@ -31,6 +33,8 @@ pub struct Nonce {
     pub incarnation: u32,
     /// The how-manieth datagram of that life.
     pub sequence: u32,
+    /// For whom.
+    pub receiver: NodeId,
 }
 
 impl Nonce {
@@ -42,7 +46,8 @@ impl Nonce {
             .to_le_bytes()
             .into_iter()
             .chain(self.incarnation.to_le_bytes())
-            .chain(self.sequence.to_le_bytes());
+            .chain(self.sequence.to_le_bytes())
+            .chain(self.receiver.0.to_le_bytes());
         for (to, from) in bytes.iter_mut().zip(parts) {
             *to = from;
         }
@@ -74,7 +79,7 @@ impl Key {
 mod tests {
     use super::*;
 
-    const NONCE: Nonce = Nonce { sender: NodeId(3), incarnation: 1, sequence: 7 };
+    const NONCE: Nonce = Nonce { sender: NodeId(3), incarnation: 1, sequence: 7, receiver: NodeId(4) };
 
     /// Counts 1 and 2 of the reference implementation's LWC_AEAD_KAT_128_128: empty plaintext,
     /// key 00 01 … 0F, nonce 10 11 … 1F.
@@ -103,6 +108,7 @@ mod tests {
         }
         assert!(!Key([8; 16]).verifies(NONCE, &datagram, &tag));
         assert!(!key.verifies(Nonce { sequence: 8, ..NONCE }, &datagram, &tag));
+        assert!(!key.verifies(Nonce { receiver: NodeId(5), ..NONCE }, &datagram, &tag), "meant for another");
     }
 
     fn hex(bytes: &[u8]) -> String {

@@ -84,13 +84,13 @@ pub struct Opened<'a> {
     pub body: Body<'a>,
 }
 
-/// Writes one datagram into `buffer` and puts the tag under it.
+/// Writes one datagram for `to` into `buffer` and puts the tag under it.
 ///
 /// # Panics
 /// If `buffer` is shorter than [`DATAGRAM_MAX`]: the limits guarantee that a message fits, so a
 /// short buffer is the caller's error.
 #[must_use]
-pub fn seal<'b>(key: &Key, header: &Header, body: &Body<'_>, buffer: &'b mut [u8]) -> &'b [u8] {
+pub fn seal<'b>(key: &Key, header: &Header, to: NodeId, body: &Body<'_>, buffer: &'b mut [u8]) -> &'b [u8] {
     assert!(buffer.len() >= DATAGRAM_MAX, "the buffer must hold the largest datagram");
     let writing = Writing { header, body };
     let (version, rest) = buffer.split_at_mut(1);
@@ -100,20 +100,21 @@ pub fn seal<'b>(key: &Key, header: &Header, body: &Body<'_>, buffer: &'b mut [u8
         Err(_) => unreachable!("limits.rs leaves room for every message"),
     };
     let (datagram, rest) = buffer.split_at_mut(written);
-    let tag = key.tag(nonce(header), datagram);
+    let tag = key.tag(nonce(header, to), datagram);
     for (to, from) in rest.iter_mut().zip(tag) {
         *to = from;
     }
     buffer.get(..written + TAG_LEN).unwrap_or(&[])
 }
 
-/// Reads one datagram. Form and membership come first, cryptography last: it costs the most.
+/// Reads one datagram that is meant for `me`. Form and membership come first, cryptography last: it costs the most.
 ///
 /// # Errors
 /// The first reason to refuse it.
 pub fn open<'a>(
     key: &Key,
     cluster: u32,
+    me: NodeId,
     is_known: impl Fn(NodeId) -> bool,
     datagram: &'a [u8],
 ) -> Result<Opened<'a>, Refusal> {
@@ -135,7 +136,7 @@ pub fn open<'a>(
     }
     let (opened, left) = postcard::take_from_bytes::<Opened>(rest).map_err(|_| Refusal::Malformed)?;
     let header = &opened.header;
-    if !key.verifies(nonce(header), content, tag) {
+    if !key.verifies(nonce(header, me), content, tag) {
         return Err(Refusal::Forged);
     }
     // Only now do we know that our own software wrote it; leftovers are a mistake, not an attack.
@@ -153,8 +154,8 @@ pub fn peek_sender(datagram: &[u8]) -> Option<NodeId> {
     postcard::take_from_bytes::<NodeId>(rest).ok().map(|(sender, _)| sender)
 }
 
-fn nonce(header: &Header) -> Nonce {
-    Nonce { sender: header.sender, incarnation: header.incarnation, sequence: header.sequence }
+fn nonce(header: &Header, receiver: NodeId) -> Nonce {
+    Nonce { sender: header.sender, incarnation: header.incarnation, sequence: header.sequence, receiver }
 }
 
 #[cfg(test)]
@@ -169,6 +170,7 @@ mod tests {
     };
 
     const KEY: Key = Key([7; 16]);
+    const ME: NodeId = NodeId(2);
 
     fn header(sequence: u32) -> Header {
         let vector = Vector(
@@ -193,8 +195,8 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_unchanged() {
         let mut buffer = [0; DATAGRAM_MAX];
-        let datagram = seal(&KEY, &header(8), &token(), &mut buffer);
-        let opened = open(&KEY, 99, known, datagram).unwrap();
+        let datagram = seal(&KEY, &header(8), ME, &token(), &mut buffer);
+        let opened = open(&KEY, 99, ME, known, datagram).unwrap();
         assert_eq!(opened, Opened { header: header(8), body: token() });
         assert_eq!(peek_sender(datagram), Some(NodeId(1)));
     }
@@ -202,8 +204,8 @@ mod tests {
     #[test]
     fn every_refusal_has_its_own_name() {
         let mut buffer = [0; DATAGRAM_MAX];
-        let good = seal(&KEY, &header(8), &token(), &mut buffer).to_vec();
-        let refuse = |datagram: &[u8], cluster| open(&KEY, cluster, known, datagram).unwrap_err();
+        let good = seal(&KEY, &header(8), ME, &token(), &mut buffer).to_vec();
+        let refuse = |datagram: &[u8], cluster| open(&KEY, cluster, ME, known, datagram).unwrap_err();
         assert_eq!(refuse(&good, 98), Refusal::Foreign);
         assert_eq!(refuse(&[0; DATAGRAM_MAX + 1], 99), Refusal::Oversized);
         assert_eq!(refuse(&[], 99), Refusal::Malformed);
@@ -214,22 +216,23 @@ mod tests {
         let mut forged = good.clone();
         *forged.last_mut().unwrap() ^= 1;
         assert_eq!(refuse(&forged, 99), Refusal::Forged);
-        assert_eq!(open(&KEY, 99, |_| false, &good).unwrap_err(), Refusal::NotAMember(NodeId(1)));
-        assert_eq!(open(&Key([8; 16]), 99, known, &good).unwrap_err(), Refusal::Forged);
+        assert_eq!(open(&KEY, 99, ME, |_| false, &good).unwrap_err(), Refusal::NotAMember(NodeId(1)));
+        assert_eq!(open(&Key([8; 16]), 99, ME, known, &good).unwrap_err(), Refusal::Forged);
+        assert_eq!(open(&KEY, 99, NodeId(3), known, &good).unwrap_err(), Refusal::Forged, "meant for another");
     }
 
     #[test]
     fn no_truncation_and_no_flipped_byte_is_ever_taken_or_panics() {
         let mut buffer = [0; DATAGRAM_MAX];
-        let good = seal(&KEY, &header(8), &token(), &mut buffer).to_vec();
+        let good = seal(&KEY, &header(8), ME, &token(), &mut buffer).to_vec();
         for length in 0..good.len() {
-            assert!(open(&KEY, 99, known, &good[..length]).is_err());
+            assert!(open(&KEY, 99, ME, known, &good[..length]).is_err());
         }
         for at in 0..good.len() {
             for change in 1..=255u8 {
                 let mut bad = good.clone();
                 bad[at] ^= change;
-                assert!(open(&KEY, 99, known, &bad).is_err(), "byte {at} ^ {change}");
+                assert!(open(&KEY, 99, ME, known, &bad).is_err(), "byte {at} ^ {change}");
             }
         }
     }
@@ -274,7 +277,7 @@ mod tests {
             [(&header, heartbeat, BODY_MAX), (&from_board, telemetry, TELEMETRY_BODY_MAX), (&header, command, BODY_MAX)]
         {
             let mut buffer = vec![0; DATAGRAM_MAX];
-            assert!(seal(&KEY, header, &body, &mut buffer).len() <= DATAGRAM_MAX);
+            assert!(seal(&KEY, header, ME, &body, &mut buffer).len() <= DATAGRAM_MAX);
             assert!(postcard::to_slice(&body, &mut buffer).unwrap().len() <= limit);
         }
         let mut buffer = vec![0; DATAGRAM_MAX];

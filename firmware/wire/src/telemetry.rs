@@ -186,6 +186,8 @@ pub enum Queue {
     Requests,
     /// What the driver is to do.
     Effects,
+    /// Events that wait for the driver: those that found it full are missing from the trace.
+    Journal,
 }
 
 impl Queue {
@@ -198,6 +200,7 @@ impl Queue {
             Queue::Algorithm => "algorithm",
             Queue::Requests => "requests",
             Queue::Effects => "effects",
+            Queue::Journal => "journal",
         }
     }
 }

@@ -37,7 +37,7 @@ const CONTENT: &[(&str, &str)] = &[
     ("8201", "serial 130"),
 ];
 
-const TAG: &str = "be80e6f34659df918fc5d520122abefb";
+const TAG: &str = "e9e6af44cd603d60c2805dae1dafea46";
 
 fn header() -> Header {
     let entries = [(1, 12), (1, 9), (1, 200), (1, 41), (0, 0)];
@@ -54,10 +54,10 @@ fn body() -> Body<'static> {
 fn the_example_of_the_document_is_what_a_node_sends() {
     let key = Key(core::array::from_fn(|byte| byte as u8));
     let mut buffer = [0; DATAGRAM_MAX];
-    let datagram = seal(&key, &header(), &body(), &mut buffer);
+    let datagram = seal(&key, &header(), NodeId(4), &body(), &mut buffer);
     let content: String = CONTENT.iter().map(|(bytes, _)| *bytes).collect();
     assert_eq!(hex(datagram), content + TAG);
-    let opened = open(&key, 77, |id| id == NodeId(3), datagram);
+    let opened = open(&key, 77, NodeId(4), |id| id == NodeId(3), datagram);
     assert_eq!(opened, Ok(Opened { header: header(), body: body() }));
 }
 

@@ -48,7 +48,7 @@ pub enum Command {
 #[derive(Args)]
 #[command(after_help = "Examples:
   compasso run                                       scenarios/concert.toml on emulated boards
-  compasso run scenarios/partition.toml --on sim     another experiment, simulated
+  compasso run scenarios/concert.toml --on sim       the same, simulated
   compasso run --on sim,qemu --seed 3 --json         both, one document each in an array
 
 The run's folder holds scenario.toml, trace.jsonl, summary.json and, from emulated boards,
@@ -62,7 +62,7 @@ pub struct RunArgs {
     /// Decides everything random, instead of the scenario's own seed.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The run's folder [default: runs/<name>-<seed>-<stage>]; with several stages, the folder of theirs.
+    /// The run's folder [default: `runs/NAME-SEED-STAGE`]; with several stages, the folder of theirs.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print the summary as one JSON document on stdout.

@@ -62,7 +62,7 @@ fn sealed(key: &Key, cluster: u32, sender: u16, body: &Body<'_>) -> Vec<u8> {
     let header =
         Header { cluster, sender: NodeId(sender), incarnation: 1, sequence: 1, lamport: 1, vector: Vector::default() };
     let mut buffer = [0; DATAGRAM_MAX];
-    seal(key, &header, body, &mut buffer).to_vec()
+    seal(key, &header, NodeId(0), body, &mut buffer).to_vec()
 }
 
 /// Three nodes, connected until `until`: every datagram that was sent, with its receiver.
@@ -143,6 +143,25 @@ fn a_recorded_network_played_again_is_refused_to_the_last_datagram() {
 }
 
 #[test]
+fn what_is_meant_for_another_is_refused() {
+    let recorded = rehearse(&mut boot(1), Instant(2_000_000));
+    let mut nodes = boot(1);
+    let mut copies = 0;
+    let mut deliver = |nodes: &mut Vec<Node>, now: Instant, (to, datagram): &(usize, Vec<u8>)| {
+        for (position, node) in nodes.iter_mut().enumerate().filter(|(position, _)| position != to) {
+            copies += 1;
+            let reasons = refusals(node, now, datagram);
+            let named = |reason: &Refusal| matches!(reason, Refusal::Forged | Refusal::NotAMember(_));
+            assert!(reasons.iter().any(named), "node {position} took what was meant for {to}: {reasons:?}");
+        }
+    };
+    for datagram in &recorded {
+        deliver(&mut nodes, Instant(1000), datagram);
+    }
+    assert!(copies > 1000);
+}
+
+#[test]
 fn no_damage_to_a_real_datagram_is_ever_taken() {
     let recorded = rehearse(&mut boot(1), Instant(1_000_000));
     let mut dice = fastrand::Rng::with_seed(1);
@@ -185,7 +204,7 @@ fn the_host_may_command_but_not_vote_and_nodes_may_not_command() {
         let header =
             Header { cluster: 5, sender: NodeId(1), incarnation: 1, sequence, lamport: 1, vector: Vector::default() };
         let mut buffer = [0; DATAGRAM_MAX];
-        let datagram = seal(&KEY, &header, &body, &mut buffer).to_vec();
+        let datagram = seal(&KEY, &header, NodeId(0), &body, &mut buffer).to_vec();
         assert_eq!(refusals(&mut nodes[0], Instant(1_000_000), &datagram), [Refusal::Unexpected]);
     }
 }

@@ -102,7 +102,7 @@ impl Host {
     /// Why it was refused. A refusal may still be answered: with a challenge.
     pub fn handle(&mut self, now: Duration, datagram: &[u8]) -> Result<(), Refusal> {
         let known = |id| self.peers.iter().any(|peer| peer.id == id);
-        let opened = compasso_wire::open(&self.key, self.cluster, known, datagram)?;
+        let opened = compasso_wire::open(&self.key, self.cluster, NodeId::HOST, known, datagram)?;
         let header = opened.header;
         let Some(index) = self.peers.iter().position(|peer| peer.id == header.sender) else {
             return Err(Refusal::NotAMember(header.sender));
@@ -293,7 +293,7 @@ impl Host {
             vector: Vector::default(),
         };
         let mut buffer = [0; DATAGRAM_MAX];
-        let datagram = compasso_wire::seal(&self.key, &header, body, &mut buffer).to_vec();
+        let datagram = compasso_wire::seal(&self.key, &header, to, body, &mut buffer).to_vec();
         self.transmits.push_back((to, datagram));
     }
 }

@@ -25,7 +25,7 @@ impl Board {
             lamport: 1,
             vector: Vector::default(),
         };
-        compasso_wire::seal(&key(), &header, body, &mut [0; DATAGRAM_MAX]).to_vec()
+        compasso_wire::seal(&key(), &header, NodeId::HOST, body, &mut [0; DATAGRAM_MAX]).to_vec()
     }
 
     /// Says something, is challenged, proves itself.
@@ -88,7 +88,7 @@ fn sent(host: &mut Host) -> Vec<Said> {
     let mut said = Vec::new();
     while let Some((to, datagram)) = host.poll_transmit() {
         assert_eq!(to, NODE);
-        let opened = compasso_wire::open(&key(), 7, |id| id == NodeId::HOST, &datagram).unwrap();
+        let opened = compasso_wire::open(&key(), 7, to, |id| id == NodeId::HOST, &datagram).unwrap();
         said.push(match opened.body {
             Body::Challenge(challenge) => Said::Challenge(challenge),
             Body::Proof(challenge) => Said::Proof(challenge),

@@ -87,12 +87,12 @@ fn live(cluster: &mut Cluster) {
 
 /// What strangers and forgers cost.
 fn attack(cluster: &mut Cluster, buffer: &mut [u8; DATAGRAM_MAX]) {
-    let forged_len = seal(&KEY, &header(id(1), 1_000_000), &token(), buffer).len();
+    let forged_len = seal(&KEY, &header(id(1), 1_000_000), id(0), &token(), buffer).len();
     if let Some(last) = buffer.get_mut(forged_len - 1) {
         *last ^= 1;
     }
     cluster.inject(id(0), "forged", buffer.get(..forged_len).unwrap_or(&[]));
-    let stranger = seal(&KEY, &header(NodeId(99), 1), &token(), buffer);
+    let stranger = seal(&KEY, &header(NodeId(99), 1), id(0), &token(), buffer);
     cluster.inject(id(0), "stranger", stranger);
 }
 
@@ -119,9 +119,9 @@ fn codec(cluster: &mut Cluster, buffer: &mut [u8; DATAGRAM_MAX]) {
     for (seal_name, open_name, header, body) in
         [("seal_token", "open_token", small, token()), ("seal_largest", "open_largest", large, largest())]
     {
-        let written = cluster.count("codec", seal_name, |_| seal(&KEY, &header, &body, buffer).len());
+        let written = cluster.count("codec", seal_name, |_| seal(&KEY, &header, id(0), &body, buffer).len());
         let datagram = written.and_then(|length| buffer.get(..length)).unwrap_or(&[]);
-        let opened = cluster.count("codec", open_name, |_| open(&KEY, CLUSTER, |_| true, datagram).is_ok());
+        let opened = cluster.count("codec", open_name, |_| open(&KEY, CLUSTER, id(0), |_| true, datagram).is_ok());
         assert!(opened == Some(true), "what was sealed opens");
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn build(
         .current_dir(root);
     let shown = match compiler {
         Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package} --bin {binary}"),
-        Compiler::Debian => format!("COMPASSO_TOOLCHAIN=debian cargo compasso doctor, and read what {package} says"),
+        Compiler::Debian => "COMPASSO_TOOLCHAIN=debian cargo compasso doctor --install".to_owned(),
     };
     let said = watch(&mut command).map_err(|what| EnvironmentError::new(what, shown.clone()))?;
     match said {

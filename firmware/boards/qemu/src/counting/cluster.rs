@@ -109,7 +109,7 @@ impl Cluster {
     pub fn send_from_host(&mut self, to: NodeId, body: &Body<'_>) {
         self.host_sequence += 1;
         let header = header(NodeId::HOST, self.host_sequence);
-        let bytes = seal(&KEY, &header, body, self.outgoing);
+        let bytes = seal(&KEY, &header, to, body, self.outgoing);
         self.flights.launch(self.now_us, to, bytes);
     }
 
@@ -127,7 +127,7 @@ impl Cluster {
     }
 
     fn arrive(&mut self, flight: &Flight) {
-        let Ok(opened) = open(&KEY, CLUSTER, |_| true, &flight.bytes) else {
+        let Ok(opened) = open(&KEY, CLUSTER, flight.to, |_| true, &flight.bytes) else {
             unreachable!("only sealed datagrams are under way");
         };
         match (flight.to, opened.body) {
@@ -160,7 +160,7 @@ impl Cluster {
         loop {
             let (count, transmit) = self.counter.count(|| node.poll_transmit(now, self.outgoing));
             let Some(transmit) = transmit else { break };
-            self.tally.note("make", kind(transmit.datagram).as_str(), count);
+            self.tally.note("make", kind(transmit.to, transmit.datagram).as_str(), count);
             self.flights.launch(self.now_us, transmit.to, transmit.datagram);
         }
         loop {
@@ -189,8 +189,8 @@ impl Wires for Deque<Flight, FLIGHTS_MAX> {
 }
 
 /// What a datagram is.
-pub fn kind(datagram: &[u8]) -> Kind {
-    match open(&KEY, CLUSTER, |_| true, datagram) {
+pub fn kind(to: NodeId, datagram: &[u8]) -> Kind {
+    match open(&KEY, CLUSTER, to, |_| true, datagram) {
         Ok(opened) => opened.body.kind(),
         Err(_) => unreachable!("it was sealed a moment ago"),
     }
