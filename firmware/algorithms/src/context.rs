@@ -4,8 +4,8 @@ use crate::members::Members;
 use compasso_wire::{Duration, Instant, NodeId, NodeSet, limits::MEMBERS_MAX};
 use heapless::Vec;
 
-/// Most messages that one input can cause: one to everybody, and as many answers.
-pub const MESSAGES_MAX: usize = 2 * MEMBERS_MAX;
+/// Most messages that one input can cause: one to everybody, and a few answers.
+pub const MESSAGES_MAX: usize = MEMBERS_MAX + 16;
 /// Most events that one input can cause.
 pub const EVENTS_MAX: usize = 8;
 
@@ -75,6 +75,12 @@ pub struct Context<'a, M, E> {
     pub members: &'a Members,
     /// Who takes part at present, by position: the ring, the voters.
     pub view: NodeSet,
+    /// The coordinator: who leads the view.
+    pub leader: NodeId,
+    /// Lamport time of the event that is being handled.
+    pub lamport: u64,
+    /// A number that differs from node to node and from input to input.
+    pub random: u32,
     /// What is known of delays.
     pub delays: Delays,
     /// Where messages and events go.

@@ -9,6 +9,8 @@ pub struct World<A: Algorithm> {
     members: Vec<NodeId>,
     nodes: BTreeMap<NodeId, A>,
     now: Instant,
+    /// One clock for all: it grows with every input, as every node's own would.
+    pub lamport: u64,
     in_flight: VecDeque<(NodeId, NodeId, A::Message)>,
     /// (from, to, message) in the order of sending, also to the dead.
     pub sent: Vec<(NodeId, NodeId, A::Message)>,
@@ -23,7 +25,15 @@ where
     pub fn new(ids: &[u16], make: impl Fn(NodeId) -> A) -> World<A> {
         let members: Vec<NodeId> = ids.iter().copied().map(NodeId).collect();
         let nodes = members.iter().map(|id| (*id, make(*id))).collect();
-        World { members, nodes, now: Instant(0), in_flight: VecDeque::new(), sent: Vec::new(), events: Vec::new() }
+        World {
+            members,
+            nodes,
+            now: Instant(0),
+            lamport: 0,
+            in_flight: VecDeque::new(),
+            sent: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     pub fn crash(&mut self, id: u16) {
@@ -69,6 +79,7 @@ where
     }
 
     pub(crate) fn act(&mut self, id: NodeId, act: impl FnOnce(&mut A, &mut Context<'_, A::Message, A::Event>)) {
+        self.lamport += 1;
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let members = Members::new(&self.members, id).unwrap();
         let mut output = Output::default();
@@ -76,6 +87,9 @@ where
             now: self.now,
             members: &members,
             view: members.all(),
+            leader: members.highest(),
+            lamport: self.lamport,
+            random: (self.lamport as u32).wrapping_mul(2_654_435_761) >> 7,
             delays: Delays { trans: Duration(1000), process: Duration(100) },
             output: &mut output,
         };
@@ -101,5 +115,45 @@ where
             self.act(id, |node, cx| node.handle_timeout(cx));
         }
         self.deliver_while(|_| true);
+    }
+}
+
+impl<A: Algorithm> World<A>
+where
+    A::Message: Clone,
+{
+    /// Delivers the oldest message of one of the links that have any: each link keeps its order, the
+    /// network does not. Says whose it was, and for whom.
+    pub fn deliver_one_of(&mut self, pick: u32) -> Option<(NodeId, NodeId)> {
+        let links: std::collections::BTreeSet<_> = self.in_flight.iter().map(|(from, to, _)| (*from, *to)).collect();
+        let link = *links.iter().nth(pick as usize % links.len().max(1))?;
+        let at = self.in_flight.iter().position(|(from, to, _)| (*from, *to) == link)?;
+        let (from, to, message) = self.in_flight.remove(at)?;
+        self.act(to, |node, cx| node.handle_message(from, message, cx));
+        Some(link)
+    }
+
+    /// Lets the next deadline pass, if there is one, and delivers nothing.
+    pub fn pass_one_deadline(&mut self) -> bool {
+        let Some(next) = self.nodes.values().filter_map(A::poll_timeout).min() else { return false };
+        self.now = self.now.max(next);
+        for id in self.members.clone() {
+            self.act(id, |node, cx| node.handle_timeout(cx));
+        }
+        true
+    }
+
+    /// When something will happen next without a message.
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        self.nodes.values().filter_map(A::poll_timeout).min()
+    }
+
+    /// Messages that are under way and never arrive.
+    pub fn lose(&mut self, is_lost: impl Fn(&A::Message) -> bool) {
+        self.in_flight.retain(|(_, _, message)| !is_lost(message));
+    }
+
+    pub fn revive(&mut self, id: u16, node: A) {
+        self.nodes.insert(NodeId(id), node);
     }
 }

@@ -1,14 +1,15 @@
 //! Delivery: the reliable, ordered channels that the textbook takes for granted.
 //!
-//! From each sender's life to each receiver's life runs a stream of numbered messages. A message
+//! From each sender's life to each receiver's life run two streams of numbered messages: one for
+//! elections, which must get through when everything else waits, and one for the rest. A message
 //! is repeated until it is acknowledged or has outlived its use; the receiver takes each once and
-//! in order. The stream ends with either life: what an earlier life was told is lost with it.
+//! in order. A stream ends with either life: what an earlier life was told is lost with it.
 
-use compasso_wire::{Body, Duration, Instant, Payload, Refusal, limits::MEMBERS_MAX};
+use compasso_wire::{Body, Duration, Instant, Payload, Refusal, limits::MEMBERS_MAX, message::Stream};
 use heapless::Vec;
 
 /// Messages that may await acknowledgement, over all peers.
-pub const PENDING_MAX: usize = 2 * MEMBERS_MAX;
+pub const PENDING_MAX: usize = 2 * MEMBERS_MAX + 32;
 
 /// A repeat waits at least so long, ...
 const REPEAT_MIN: Duration = Duration::from_millis(10);
@@ -27,16 +28,42 @@ struct Pending {
     send_at: Instant,
     first_sent: Option<Instant>,
     tries: u8,
+    /// It was reported as not acknowledged in time.
+    reported: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Channel {
-    /// The peer's life that our stream leads to; 0 while it is unknown.
-    life: u32,
+/// Which of the two streams a message belongs to.
+#[must_use]
+pub fn stream(payload: &Payload) -> Stream {
+    match payload {
+        Payload::Election(_) => Stream::Election,
+        Payload::Mutex { .. } => Stream::Mutex,
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Positions {
     next_out: u32,
     next_in: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    /// The peer's life that our streams lead to; 0 while it is unknown.
+    life: u32,
+    election: Positions,
+    mutex: Positions,
     /// Smoothed round trip; 0 while unknown.
     round_trip: Duration,
+}
+
+impl Peer {
+    fn positions(&mut self, stream: Stream) -> &mut Positions {
+        match stream {
+            Stream::Election => &mut self.election,
+            Stream::Mutex => &mut self.mutex,
+        }
+    }
 }
 
 /// A message of the channel that is ready to leave.
@@ -52,36 +79,58 @@ pub struct Departure {
 
 /// All channels of one node.
 pub struct Delivery {
-    channels: Vec<Channel, MEMBERS_MAX>,
+    channels: Vec<Peer, MEMBERS_MAX>,
     pending: Vec<Pending, PENDING_MAX>,
+    /// False: the textbook's channel, on which a message is sent once and bare.
+    repeats: bool,
 }
 
 impl Delivery {
-    /// Empty channels to `count` members.
+    /// Empty channels to `count` members, which repeat or not.
     #[must_use]
-    pub fn new(count: usize) -> Delivery {
-        let channel = Channel { life: 0, next_out: 0, next_in: 0, round_trip: Duration::ZERO };
-        Delivery { channels: (0..count.min(MEMBERS_MAX)).map(|_| channel).collect(), pending: Vec::new() }
+    pub fn new(count: usize, repeats: bool) -> Delivery {
+        Delivery {
+            channels: (0..count.min(MEMBERS_MAX)).map(|_| Peer::default()).collect(),
+            pending: Vec::new(),
+            repeats,
+        }
     }
 
     /// Puts a message into the stream to `to`, to be repeated until `until`. False if too many wait.
     #[must_use]
     pub fn send(&mut self, to: usize, payload: Payload, now: Instant, until: Option<Instant>) -> bool {
         let Some(channel) = self.channels.get_mut(to) else { return false };
-        let pending = Pending { to, index: channel.next_out, payload, until, send_at: now, first_sent: None, tries: 0 };
+        let positions = channel.positions(stream(&payload));
+        let pending = Pending {
+            to,
+            index: positions.next_out,
+            payload,
+            until,
+            send_at: now,
+            first_sent: None,
+            tries: 0,
+            reported: false,
+        };
         let fits = self.pending.push(pending).is_ok();
         if fits {
-            channel.next_out += 1;
+            positions.next_out += 1;
         }
         fits
     }
 
-    /// The peer lives, in this life. A new one ends both streams and all that was in them.
-    pub fn peer_lives(&mut self, peer: usize, life: u32) {
+    /// The peer lives, in this life. A new one ends both streams and all that was in them, but for
+    /// what is meant for the new life already: that begins the new stream.
+    pub fn peer_lives(&mut self, peer: usize, life: u32, is_for_new_life: impl Fn(&Payload) -> bool) {
         let Some(channel) = self.channels.get_mut(peer) else { return };
         if channel.life != 0 && channel.life != life {
-            *channel = Channel { life, next_out: 0, next_in: 0, round_trip: channel.round_trip };
-            self.pending.retain(|pending| pending.to != peer);
+            *channel = Peer { life, round_trip: channel.round_trip, ..Peer::default() };
+            self.pending.retain(|pending| pending.to != peer || is_for_new_life(&pending.payload));
+            for pending in self.pending.iter_mut().filter(|pending| pending.to == peer) {
+                let positions = channel.positions(stream(&pending.payload));
+                pending.index = positions.next_out;
+                positions.next_out += 1;
+                (pending.first_sent, pending.tries) = (None, 0);
+            }
         } else {
             channel.life = life;
         }
@@ -103,16 +152,17 @@ impl Delivery {
         self.pending.iter().any(|pending| wanted(&pending.payload))
     }
 
-    /// The peer has everything before `next`. Returns how long the newest of it took, if it was
+    /// The peer has everything of that stream before `next`. Returns how long the newest of it took, if it was
     /// sent once only.
-    pub fn handle_ack(&mut self, peer: usize, next: u32, now: Instant) -> Option<Duration> {
+    pub fn handle_ack(&mut self, peer: usize, of: Stream, next: u32, now: Instant) -> Option<Duration> {
         let took = self
             .pending
             .iter()
-            .filter(|pending| pending.to == peer && pending.index + 1 == next && pending.tries == 1)
+            .filter(|pending| pending.to == peer && stream(&pending.payload) == of)
+            .filter(|pending| pending.index + 1 == next && pending.tries == 1)
             .find_map(|pending| pending.first_sent)
             .map(|sent| now.since(sent));
-        self.pending.retain(|pending| pending.to != peer || pending.index >= next);
+        self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
             channel.round_trip = match channel.round_trip {
                 Duration::ZERO => took,
@@ -127,32 +177,37 @@ impl Delivery {
     ///
     /// # Errors
     /// [`Refusal::Duplicate`] or [`Refusal::Early`]; both are acknowledged all the same.
-    pub fn take(&mut self, peer: usize, index: u32, floor: u32) -> Result<(), Refusal> {
-        let channel = self.channels.get_mut(peer).ok_or(Refusal::Unexpected)?;
-        channel.next_in = channel.next_in.max(floor);
-        if index < channel.next_in {
+    pub fn take(&mut self, peer: usize, of: Stream, index: u32, floor: u32) -> Result<(), Refusal> {
+        let positions = self.channels.get_mut(peer).ok_or(Refusal::Unexpected)?.positions(of);
+        positions.next_in = positions.next_in.max(floor);
+        if index < positions.next_in {
             return Err(Refusal::Duplicate);
         }
-        if index > channel.next_in {
+        if index > positions.next_in {
             return Err(Refusal::Early);
         }
-        channel.next_in += 1;
+        positions.next_in += 1;
         Ok(())
     }
 
-    /// What to acknowledge to the peer.
+    /// What to acknowledge of the peer's stream.
     #[must_use]
-    pub fn next_in(&self, peer: usize) -> u32 {
-        self.channels.get(peer).map_or(0, |channel| channel.next_in)
+    pub fn next_in(&self, peer: usize, of: Stream) -> u32 {
+        self.channels.get(peer).copied().map_or(0, |mut peer| peer.positions(of).next_in)
     }
 
     /// The next message that is due to leave, for the first time or again.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Departure> {
         self.pending.retain(|pending| pending.until.is_none_or(|until| now < until));
         let at = self.pending.iter().position(|pending| pending.send_at <= now)?;
-        let to = self.pending.get(at)?.to;
+        if !self.repeats {
+            let Pending { to, payload, .. } = self.pending.remove(at);
+            return Some(Departure { to, body: Body::Plain(payload), again: false });
+        }
+        let (to, of) = self.pending.get(at).map(|pending| (pending.to, stream(&pending.payload)))?;
         let channel = *self.channels.get(to)?;
-        let floor = self.pending.iter().filter(|other| other.to == to).map(|other| other.index).min()?;
+        let ours = self.pending.iter().filter(|other| other.to == to && stream(&other.payload) == of);
+        let floor = ours.map(|other| other.index).min()?;
         let pending = self.pending.get_mut(at)?;
         let repeat = match channel.round_trip {
             Duration::ZERO => REPEAT_FIRST,
@@ -164,6 +219,17 @@ impl Delivery {
         pending.first_sent.get_or_insert(now);
         let body = Body::Ordered { life: channel.life, index: pending.index, floor, payload: pending.payload.clone() };
         Some(Departure { to, body, again })
+    }
+
+    /// A peer that has not acknowledged an election's message within `patience`; each message is
+    /// reported once.
+    pub fn poll_unacknowledged(&mut self, now: Instant, patience: Duration) -> Option<usize> {
+        let overdue = self.pending.iter_mut().find(|pending| {
+            let late = pending.first_sent.is_some_and(|sent| now >= sent + patience);
+            late && !pending.reported && matches!(pending.payload, Payload::Election(_))
+        })?;
+        overdue.reported = true;
+        Some(overdue.to)
     }
 
     /// When [`Self::poll_transmit`] has something next.
@@ -179,7 +245,7 @@ mod tests {
     use compasso_wire::{ResourceId, message::MutexMessage};
 
     fn token(serial: u32) -> Payload {
-        Payload::Mutex(ResourceId(0), MutexMessage::Token { epoch: 1, serial })
+        Payload::Mutex { resource: ResourceId(0), epoch: 1, message: MutexMessage::Token { serial: u64::from(serial) } }
     }
 
     fn index(departure: &Departure) -> (u32, u32) {
@@ -189,32 +255,36 @@ mod tests {
 
     #[test]
     fn a_message_is_repeated_until_acknowledged_and_never_after() {
-        let mut delivery = Delivery::new(2);
+        let mut delivery = Delivery::new(2, true);
         assert!(delivery.send(1, token(1), Instant(0), None));
         assert!(!delivery.poll_transmit(Instant(0)).unwrap().again);
         assert_eq!(delivery.poll_transmit(Instant(39_999)), None);
         assert!(delivery.poll_transmit(Instant(40_000)).unwrap().again);
-        assert_eq!(delivery.handle_ack(1, 1, Instant(41_000)), None, "a repeat tells nothing of the round trip");
+        assert_eq!(
+            delivery.handle_ack(1, Stream::Mutex, 1, Instant(41_000)),
+            None,
+            "a repeat tells nothing of the round trip"
+        );
         assert_eq!(delivery.poll_timeout(), None);
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
-        assert_eq!(delivery.handle_ack(1, 2, Instant(53_000)), Some(Duration(3000)));
+        assert_eq!(delivery.handle_ack(1, Stream::Mutex, 2, Instant(53_000)), Some(Duration(3000)));
     }
 
     #[test]
     fn each_message_is_taken_once_and_in_order() {
-        let mut delivery = Delivery::new(2);
-        assert_eq!(delivery.take(1, 1, 0), Err(Refusal::Early));
-        assert_eq!(delivery.take(1, 0, 0), Ok(()));
-        assert_eq!(delivery.take(1, 0, 0), Err(Refusal::Duplicate));
-        assert_eq!(delivery.take(1, 1, 0), Ok(()));
-        assert_eq!(delivery.take(1, 9, 9), Ok(()), "the sender gave up what lies between");
-        assert_eq!(delivery.next_in(1), 10);
+        let mut delivery = Delivery::new(2, true);
+        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Err(Refusal::Early));
+        assert_eq!(delivery.take(1, Stream::Mutex, 0, 0), Ok(()));
+        assert_eq!(delivery.take(1, Stream::Mutex, 0, 0), Err(Refusal::Duplicate));
+        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Ok(()));
+        assert_eq!(delivery.take(1, Stream::Mutex, 9, 9), Ok(()), "the sender gave up what lies between");
+        assert_eq!(delivery.next_in(1, Stream::Mutex), 10);
     }
 
     #[test]
     fn what_has_outlived_its_use_is_skipped_and_the_floor_says_so() {
-        let mut delivery = Delivery::new(2);
+        let mut delivery = Delivery::new(2, true);
         assert!(delivery.send(1, token(1), Instant(0), Some(Instant(50))));
         assert!(delivery.send(1, token(2), Instant(0), None));
         assert_eq!(index(&delivery.poll_transmit(Instant(0)).unwrap()), (0, 0));
@@ -222,21 +292,37 @@ mod tests {
     }
 
     #[test]
+    fn an_election_passes_by_what_else_is_held_up() {
+        let mut delivery = Delivery::new(2, true);
+        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Err(Refusal::Early));
+        assert_eq!(delivery.take(1, Stream::Election, 0, 0), Ok(()));
+        assert_eq!((delivery.next_in(1, Stream::Mutex), delivery.next_in(1, Stream::Election)), (0, 1));
+    }
+
+    #[test]
     fn a_new_life_of_the_peer_ends_the_stream() {
-        let mut delivery = Delivery::new(2);
-        delivery.peer_lives(1, 1);
+        let mut delivery = Delivery::new(2, true);
+        delivery.peer_lives(1, 1, |_| false);
         assert!(delivery.send(1, token(1), Instant(0), None));
-        delivery.peer_lives(1, 1);
+        delivery.peer_lives(1, 1, |_| false);
         assert!(delivery.is_pending(|_| true));
-        delivery.peer_lives(1, 2);
+        delivery.peer_lives(1, 2, |_| false);
         assert!(!delivery.is_pending(|_| true));
         assert!(delivery.send(1, token(2), Instant(0), None));
         assert_eq!(index(&delivery.poll_transmit(Instant(0)).unwrap()), (0, 0));
     }
 
     #[test]
+    fn the_textbooks_channel_sends_once_and_forgets() {
+        let mut delivery = Delivery::new(2, false);
+        assert!(delivery.send(1, token(1), Instant(0), None));
+        assert_eq!(delivery.poll_transmit(Instant(0)).unwrap().body, Body::Plain(token(1)));
+        assert_eq!(delivery.poll_timeout(), None);
+    }
+
+    #[test]
     fn a_full_channel_refuses() {
-        let mut delivery = Delivery::new(2);
+        let mut delivery = Delivery::new(2, true);
         for serial in 0..PENDING_MAX as u32 {
             assert!(delivery.send(1, token(serial), Instant(0), None));
         }

@@ -21,11 +21,13 @@
 pub mod defences;
 pub mod delivery;
 pub mod journal;
+mod leading;
 pub mod membership;
 mod mutex;
 mod node;
 mod receive;
 pub mod session;
+mod timekeeping;
 mod transmit;
 pub mod turns;
 pub mod workload;

@@ -1,6 +1,6 @@
 //! Membership: who leads, over which view, and until when a grant may be relied on.
 //!
-//! The leader's heartbeats carry its term and its view; acknowledging one accepts both. Three
+//! The leader's heartbeats carry its term and its view; acknowledging one accepts both. Four
 //! rules make its authority safe, whatever the network does:
 //!
 //! 1. **Majority.** A view holds more than half of the configured nodes. The leader has authority
@@ -8,7 +8,10 @@
 //! 2. **Leases.** A member relies on a grant for one lease from when it *sent* the renewal that
 //!    the grant answers. The leader grants only under authority, and remembers until when a lease
 //!    it granted may last, widened by the drift of both crystals.
-//! 3. **Waiting out.** A view that leaves somebody out comes into force only when no lease of
+//! 3. **Quiet change.** Who accepts a view enters nothing more in the one before. A view comes into
+//!    force when every member has accepted it and nobody among them is inside: every algorithm then
+//!    begins anew, in an epoch of its own, and whatever belongs to an earlier epoch is void.
+//! 4. **Waiting out.** A view that leaves somebody out comes into force only when no lease of
 //!    those left out can be valid any more: not one that this leader granted, and not one of an
 //!    earlier leader, whose authority ended at the latest one lease after a majority had promised
 //!    itself to this term, and whose grants one lease later.
@@ -30,6 +33,8 @@ pub struct View {
     pub term: Term,
     /// Number within the term.
     pub number: u32,
+    /// Higher than that of every view before it, whoever made it.
+    pub epoch: u32,
     /// Who is in it.
     pub members: NodeSet,
 }
@@ -44,13 +49,20 @@ struct Follower {
     granted_until: Instant,
     /// The latest view it accepted.
     view: u32,
+    /// Somebody was inside when it last answered.
+    busy: bool,
+    /// The resources whose token it had when it last answered, as bits.
+    custody: u8,
     has_time: bool,
 }
 
 struct Leadership {
     term: Term,
     number: u32,
+    epoch: u32,
     proposed: NodeSet,
+    /// Propose a new view, even of the same members.
+    renew: bool,
     installed: bool,
     followers: Vec<Follower, MEMBERS_MAX>,
     heartbeat_at: Instant,
@@ -68,6 +80,10 @@ enum Role {
 /// One node's part in the membership.
 pub struct Membership {
     promised: Term,
+    /// The highest epoch accepted here, or known from others.
+    epoch: u32,
+    /// The highest epoch that this life has accepted.
+    accepted: u32,
     role: Role,
     view: Option<View>,
     lease_until: Option<Instant>,
@@ -77,6 +93,15 @@ pub struct Membership {
     drift_ppm: u32,
     heartbeat: Duration,
     defences: Defences,
+}
+
+/// What a node holds that a change of view must wait for, or would like to know of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holdings {
+    /// Somebody is inside here.
+    pub busy: bool,
+    /// The resources whose token is here, as bits.
+    pub custody: u8,
 }
 
 /// What a heartbeat led to.
@@ -92,11 +117,13 @@ pub enum Heard {
 }
 
 impl Membership {
-    /// A node that promised itself to `promised` in an earlier life.
+    /// A node that promised itself to `promised` and accepted `epoch` in an earlier life.
     #[must_use]
-    pub fn new(promised: Term, resources: usize, timing: &Timing) -> Membership {
+    pub fn new(promised: Term, epoch: u32, resources: usize, timing: &Timing) -> Membership {
         Membership {
             promised,
+            epoch,
+            accepted: 0,
             role: Role::Alone,
             view: None,
             lease_until: None,
@@ -128,6 +155,37 @@ impl Membership {
     #[must_use]
     pub fn view(&self) -> Option<View> {
         self.view
+    }
+
+    /// The highest epoch accepted: what must be remembered over a restart.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// A newer view than the one in force has been accepted: nothing more is entered in this one.
+    #[must_use]
+    pub fn changing(&self) -> bool {
+        self.view.is_none_or(|view| view.epoch < self.epoch)
+    }
+
+    /// As leader: make a new view, even of the same members.
+    pub fn renew_view(&mut self) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.renew = true;
+        }
+    }
+
+    /// As leader: the resources whose token some member had when it accepted the view, as bits.
+    #[must_use]
+    pub fn custody(&self) -> u8 {
+        match &self.role {
+            Role::Leading(leading) => {
+                let members = leading.followers.iter().enumerate().filter(|(at, _)| leading.proposed.contains(*at));
+                members.fold(0, |bits, (_, follower)| bits | follower.custody)
+            }
+            Role::Alone | Role::Following { .. } => 0,
+        }
     }
 
     /// The leader this node follows.
@@ -164,7 +222,9 @@ impl Membership {
         self.role = Role::Leading(Leadership {
             term,
             number: 0,
+            epoch: 0,
             proposed: NodeSet::EMPTY,
+            renew: false,
             installed: false,
             followers: (0..members.count()).map(|_| Follower::default()).collect(),
             heartbeat_at: now,
@@ -185,21 +245,27 @@ impl Membership {
         self.role = Role::Alone;
     }
 
-    /// Takes a heartbeat.
-    pub fn handle_heartbeat(&mut self, from: NodeId, heartbeat: &Heartbeat, members: &Members) -> Heard {
+    /// Takes a heartbeat; `votes` if this node may accept a view.
+    pub fn handle_heartbeat(&mut self, from: NodeId, heartbeat: &Heartbeat, votes: bool, members: &Members) -> Heard {
         if heartbeat.term < self.promised || heartbeat.term.claimant() != from {
             return Heard::Stale;
         }
         self.follow(from, heartbeat.term);
         let member = heartbeat.members.contains(members.my_position());
-        if let (true, Some(renewed)) = (member, heartbeat.lease) {
+        let Heartbeat { term, view: number, epoch, members, .. } = *heartbeat;
+        if member && votes && !heartbeat.installed {
+            self.epoch = self.epoch.max(epoch);
+            self.accepted = self.accepted.max(epoch);
+        }
+        // A view that an earlier life accepted is not this life's: it has forgotten what it said there.
+        let is_ours = self.accepted == epoch;
+        if let (true, Some(renewed)) = (member && self.accepted > 0, heartbeat.lease) {
             let until = renewed + self.lease;
             self.lease_until = Some(self.lease_until.map_or(until, |known| known.max(until)));
         }
-        let view = View { term: heartbeat.term, number: heartbeat.view, members: heartbeat.members };
-        let newer = self.view.is_none_or(|known| (known.term, known.number) < (view.term, view.number));
-        let installed = heartbeat.installed && newer;
+        let installed = heartbeat.installed && is_ours && self.view.is_none_or(|known| known.epoch < epoch);
         if installed {
+            let view = View { term, number, epoch, members };
             self.view = Some(view);
             for (resource, fence) in heartbeat.fences.iter().enumerate() {
                 self.note_fence(resource, *fence);
@@ -208,15 +274,28 @@ impl Membership {
         Heard::Leads { installed }
     }
 
-    /// The answer to a heartbeat, also to a stale one: it says which term is the present one.
+    /// The answer to a heartbeat of this term, view and time, also to a stale one: it says which term is the present one.
     #[must_use]
-    pub fn acknowledge(&self, heartbeat: &Heartbeat, votes: bool, has_time: bool, now: Instant) -> HeartbeatAck {
+    #[expect(clippy::too_many_arguments, reason = "each is one field of the message")]
+    pub fn acknowledge(
+        &self,
+        term: Term,
+        view: u32,
+        echo: Instant,
+        votes: bool,
+        has_time: bool,
+        holdings: Holdings,
+        now: Instant,
+    ) -> HeartbeatAck {
         HeartbeatAck {
             term: self.promised,
-            view: heartbeat.view,
-            echo: heartbeat.sent,
+            view,
+            epoch: self.epoch,
+            busy: holdings.busy,
+            custody: holdings.custody,
+            echo,
             renewal: now,
-            votes: votes && heartbeat.term == self.promised,
+            votes: votes && term == self.promised,
             has_time,
             fences: self.fences.clone(),
         }
@@ -234,7 +313,12 @@ impl Membership {
             if ack.votes {
                 follower.acknowledged = follower.acknowledged.max(Some(ack.echo));
                 follower.renewal = follower.renewal.max(Some(ack.renewal));
-                follower.view = follower.view.max(ack.view);
+                if ack.view >= follower.view {
+                    follower.view = ack.view;
+                    follower.busy = ack.busy;
+                    follower.custody = ack.custody;
+                }
+                self.epoch = self.epoch.max(ack.epoch);
             }
             for (resource, fence) in ack.fences.iter().enumerate() {
                 self.note_fence(resource, *fence);
@@ -263,7 +347,13 @@ impl Membership {
 
     /// As leader: proposes the view of those who live, and puts it in force when it may be.
     /// True if a view came into force.
-    pub fn reconsider(&mut self, members: &Members, is_trusted: impl Fn(usize) -> bool, now: Instant) -> bool {
+    pub fn reconsider(
+        &mut self,
+        members: &Members,
+        is_trusted: impl Fn(usize) -> bool,
+        holdings: Holdings,
+        now: Instant,
+    ) -> bool {
         let me = members.my_position();
         let needed = self.needed(members);
         let waits = self.defences.has(Defence::WaitingOut);
@@ -279,9 +369,14 @@ impl Membership {
         }
         let lease = self.lease.widened(self.drift_ppm);
         let takeover_until = *leading.takeover_until.get_or_insert(now + lease.times(2));
-        if living != leading.proposed {
+        // Somebody may have accepted a higher epoch than ours from an earlier leader.
+        if living != leading.proposed || leading.renew || leading.epoch < self.epoch {
             leading.proposed = living;
+            leading.renew = false;
             leading.number += 1;
+            self.epoch += 1;
+            leading.epoch = self.epoch;
+            self.accepted = self.epoch;
             leading.installed = false;
             leading.heartbeat_at = now;
         }
@@ -289,19 +384,22 @@ impl Membership {
             !waits || leading.proposed.contains(position) || (now >= follower.granted_until && now >= takeover_until)
         };
         let accepted = |position: usize, follower: &Follower| {
-            position == me || !leading.proposed.contains(position) || follower.view >= leading.number
+            position == me
+                || !leading.proposed.contains(position)
+                || (follower.view >= leading.number && !follower.busy)
         };
         let ready = leading
             .followers
             .iter()
             .enumerate()
             .all(|(position, follower)| waited_out(position, follower) && accepted(position, follower));
-        if leading.installed || !ready {
+        if leading.installed || !ready || holdings.busy {
             return false;
         }
         leading.installed = true;
         leading.heartbeat_at = now;
-        self.view = Some(View { term: leading.term, number: leading.number, members: leading.proposed });
+        self.view =
+            Some(View { term: leading.term, number: leading.number, epoch: leading.epoch, members: leading.proposed });
         true
     }
 
@@ -371,6 +469,7 @@ impl Membership {
         Some(Heartbeat {
             term: leading.term,
             view: leading.number,
+            epoch: leading.epoch,
             members: leading.proposed,
             installed: leading.installed,
             sent: now,

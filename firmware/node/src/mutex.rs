@@ -8,46 +8,89 @@ use crate::{
 };
 use compasso_algorithms::{
     Algorithm, Context, Output,
-    mutex::{Guardian, TokenRing, guardian, token_ring},
+    mutex::{Command, Event as Said, Guardian, Mutex, guardian},
 };
 use compasso_wire::{
-    Body, Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, Term,
-    message::{MutexMessage, TokenSighting},
-    telemetry::Queue,
+    Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, message::MutexMessage, telemetry::Queue,
 };
+
+/// The epoch of the one view that the bare textbook form has.
+pub(crate) const TEXTBOOK_EPOCH: u32 = 1;
 
 fn resource_id(resource: usize) -> ResourceId {
     ResourceId(resource as u8)
 }
 
 impl Node {
-    /// In the bare textbook form the highest id simply has the token at first.
-    pub(crate) fn first_token(&mut self, now: Instant) {
-        if !self.hardened() && self.config.me == self.members.highest() && self.config.incarnation == 1 {
-            for resource in 0..self.turns.len() {
-                self.with_ring(now, resource, |ring, cx| {
-                    ring.handle_command(token_ring::Command::Adopt { epoch: 1 }, cx);
-                });
-            }
+    /// The epoch of the view in force; 0 before the first.
+    pub(crate) fn epoch(&self) -> u32 {
+        if !self.hardened() {
+            return TEXTBOOK_EPOCH;
         }
+        self.membership.view().map_or(0, |view| view.epoch)
     }
 
     /// The application asks for a resource.
     pub(crate) fn request_turn(&mut self, now: Instant, resource: ResourceId, hold: Duration, lamport: Option<u64>) {
         let index = usize::from(resource.0);
         let Some(turn) = self.turns.get_mut(index) else { return };
-        if turn.client != Client::Outside {
+        // In the textbook form nobody asks before it knows the others: who is asked once would miss it.
+        let early = !self.begun && !self.config.hardening;
+        if early || turn.client != Client::Outside {
             if turn.waiting.push_back(hold).is_err() {
                 self.overflowed(Queue::Requests);
             }
             return;
         }
-        turn.client = Client::Wanting { hold };
         if let Some(stamp) = lamport {
             self.journal.advance_to(stamp);
         }
         self.record(now, Event::Request { resource });
-        self.with_ring(now, index, |ring, cx| ring.handle_command(token_ring::Command::Request, cx));
+        let stamp = self.journal.stamps().0;
+        if let Some(turn) = self.turns.get_mut(index) {
+            turn.client = Client::Wanting { hold, stamp };
+        }
+        if self.begun {
+            self.with_mutex(now, index, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
+        }
+    }
+
+    /// The view begins: every algorithm anew, and whoever wants to enter asks again.
+    pub(crate) fn begin_turns(&mut self, now: Instant) {
+        self.begun = true;
+        let (epoch, was_held) = (self.epoch(), self.membership.custody() | self.holdings().custody);
+        self.delivery.abandon_where(|payload| matches!(payload, Payload::Mutex { epoch: old, .. } if *old < epoch));
+        let coordinator = self.coordinator() == self.config.me;
+        // The textbook form has one view, and a coordinator that comes back makes a token without asking.
+        let (hardened, returned) = (self.hardened(), self.config.incarnation > 1);
+        for resource in 0..self.turns.len() {
+            let is_first = self.membership.fence(resource).epoch() == 0;
+            self.membership.note_fence(resource, Fence::new(epoch, 0));
+            let Some(turn) = self.turns.get_mut(resource) else { continue };
+            if hardened {
+                turn.mutex = Mutex::new(&self.config.mutex, self.config.timing.token_rest);
+            }
+            let request = match turn.client {
+                Client::Wanting { hold, stamp } | Client::Admitted { hold, stamp, .. } => {
+                    turn.client = Client::Wanting { hold, stamp };
+                    Some(stamp)
+                }
+                Client::Outside | Client::Inside { .. } | Client::Overdue { .. } => None,
+            };
+            let lost = was_held & (1 << resource) == 0;
+            let anew = if hardened { !is_first } else { returned };
+            if coordinator && turn.mutex.uses_token() && anew && lost {
+                self.record(now, Event::TokenRegenerated { resource: resource_id(resource), epoch });
+            }
+            self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Begin, cx));
+            if let Some(stamp) = request {
+                self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
+            }
+            let outside = self.turns.get_mut(resource).filter(|turn| turn.client == Client::Outside);
+            if let Some(hold) = outside.and_then(|turn| turn.waiting.pop_front()) {
+                self.request_turn(now, resource_id(resource), hold, None);
+            }
+        }
     }
 
     pub(crate) fn turn_timeouts(&mut self, now: Instant) {
@@ -55,7 +98,9 @@ impl Node {
             self.request_turn(now, ResourceId(0), hold, None);
         }
         for resource in 0..self.turns.len() {
-            self.with_ring(now, resource, |ring, cx| ring.handle_timeout(cx));
+            if self.takes_turns(now) {
+                self.with_mutex(now, resource, |mutex, cx| mutex.handle_timeout(cx));
+            }
             self.with_guardian(now, resource, |guardian, cx| guardian.handle_timeout(cx));
             self.client_timeout(now, resource);
         }
@@ -69,7 +114,15 @@ impl Node {
         self.membership.lease_until(&self.members, now).map(Some)
     }
 
+    /// Whether the algorithms go on by themselves: not while the view changes, and not where this node
+    /// may be cut off, or its tries would pile up before those who do not answer.
+    pub(crate) fn takes_turns(&self, now: Instant) -> bool {
+        !self.hardened() || (!self.membership.changing() && self.lease_left(now).is_some())
+    }
+
     fn client_timeout(&mut self, now: Instant, resource: usize) {
+        // While the view changes the keeper may be gone: leaving does not wait for it.
+        let changing = self.hardened() && self.membership.changing();
         let Some(turn) = self.turns.get(resource) else { return };
         match turn.client {
             Client::Inside { fence, lease_until: Some(until), .. } if now >= until => {
@@ -78,10 +131,12 @@ impl Node {
                 }
                 self.ask_keeper(now, resource);
             }
+            Client::Inside { fence, leave_at, ask_at, .. } if now >= leave_at && (ask_at.is_none() || changing) => {
+                self.leave(now, resource, fence);
+            }
             Client::Inside { ask_at: Some(ask_at), .. } | Client::Overdue { ask_at, .. } if now >= ask_at => {
                 self.ask_keeper(now, resource);
             }
-            Client::Inside { fence, leave_at, ask_at: None, .. } if now >= leave_at => self.leave(now, resource, fence),
             Client::Outside
             | Client::Wanting { .. }
             | Client::Admitted { .. }
@@ -92,14 +147,17 @@ impl Node {
 
     fn leave(&mut self, now: Instant, resource: usize, fence: Fence) {
         self.record(now, Event::CsExit { resource: resource_id(resource), fence });
-        self.outside(now, resource, token_ring::Command::Release);
+        self.outside(now, resource, fence);
     }
 
-    fn outside(&mut self, now: Instant, resource: usize, command: token_ring::Command) {
+    fn outside(&mut self, now: Instant, resource: usize, fence: Fence) {
         if let Some(turn) = self.turns.get_mut(resource) {
             turn.client = Client::Outside;
         }
-        self.with_ring(now, resource, |ring, cx| ring.handle_command(command, cx));
+        // The algorithm of a later view knows nothing of this entry.
+        if fence.epoch() == self.epoch() {
+            self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Release, cx));
+        }
         let next = self.turns.get_mut(resource).and_then(|turn| turn.waiting.pop_front());
         match next {
             Some(hold) => self.request_turn(now, resource_id(resource), hold, None),
@@ -129,7 +187,7 @@ impl Node {
             let accepted = self.keep(resource, fence);
             self.handle_verdict(now, resource_id, fence, accepted);
         } else {
-            self.push(keeper, Outgoing::Body(Body::Access { resource: resource_id, fence }));
+            self.push(keeper, Outgoing::Access { resource: resource_id, fence });
         }
     }
 
@@ -147,12 +205,10 @@ impl Node {
 
     pub(crate) fn handle_access(&mut self, now: Instant, from: NodeId, resource: ResourceId, fence: Fence) {
         // A keeper that was cut off may have been replaced: it does not answer, and is asked no more.
-        if usize::from(resource.0) < self.turns.len()
-            && self.keeper() == self.config.me
-            && self.lease_left(now).is_some()
-        {
+        let keeps = self.keeper() == self.config.me && self.lease_left(now).is_some();
+        if keeps && usize::from(resource.0) < self.turns.len() {
             let accepted = self.keep(usize::from(resource.0), fence);
-            self.push(from, Outgoing::Body(Body::AccessReply { resource, fence, accepted }));
+            self.push(from, Outgoing::AccessReply { resource, fence, accepted });
         }
     }
 
@@ -162,7 +218,7 @@ impl Node {
         match &mut turn.client {
             Client::Inside { fence, .. } | Client::Overdue { fence, .. } if *fence == verdict && !accepted => {
                 self.record(now, Event::Fenced { resource, fence: verdict });
-                self.outside(now, index, token_ring::Command::Discard);
+                self.outside(now, index, verdict);
             }
             Client::Inside { fence, ask_at, .. } if *fence == verdict => *ask_at = None,
             Client::Overdue { fence, .. } if *fence == verdict => self.leave(now, index, verdict),
@@ -188,13 +244,16 @@ impl Node {
         }
     }
 
-    /// Enters where it is our turn and the lease allows it; keeps the guardians appointed.
+    /// Enters where it is our turn and nothing speaks against it; keeps the guardians appointed.
     pub(crate) fn settle_turns(&mut self, now: Instant) {
         if self.hardened() {
             self.appoint_guardians(now);
+            if self.membership.changing() {
+                return;
+            }
         }
         for resource in 0..self.turns.len() {
-            let Some(Turn { client: Client::Admitted { hold, fence }, .. }) = self.turns.get(resource) else {
+            let Some(Turn { client: Client::Admitted { hold, fence, .. }, .. }) = self.turns.get(resource) else {
                 continue;
             };
             let (hold, fence) = (*hold, *fence);
@@ -214,168 +273,111 @@ impl Node {
 
     fn appoint_guardians(&mut self, now: Instant) {
         let authority = self.membership.authority_until(&self.members, now).is_some();
-        let view = self.membership.view().filter(|_| authority).map(|view| (view.term, view.number));
+        let view = self.membership.view().filter(|_| authority).map(|view| view.epoch);
         if view != self.guarded {
             self.guarded = view;
             for resource in 0..self.turns.len() {
-                self.with_guardian(now, resource, |guardian, cx| guardian.appoint(view.is_some(), cx));
+                let token = self.turns.get(resource).is_some_and(|turn| turn.mutex.uses_token());
+                self.with_guardian(now, resource, |guardian, cx| guardian.appoint(view.is_some() && token, cx));
             }
         }
     }
 
-    pub(crate) fn handle_mutex(&mut self, now: Instant, from: NodeId, resource: ResourceId, message: MutexMessage) {
-        let MutexMessage::Token { epoch, serial } = message;
-        let index = usize::from(resource.0);
-        let token = Fence::new(epoch, serial);
-        let admits = !self.hardened() || self.turns.get(index).is_some_and(|turn| turn.guardian.admits(token));
-        if admits {
-            self.with_ring(now, index, |ring, cx| ring.handle_message(from, message, cx));
+    pub(crate) fn handle_mutex(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        resource: ResourceId,
+        epoch: u32,
+        message: MutexMessage,
+    ) {
+        // What belongs to an earlier view means nothing in this one.
+        if epoch == self.epoch() && (self.begun || !self.hardened()) {
+            self.with_mutex(now, usize::from(resource.0), |mutex, cx| mutex.handle_message(from, message, cx));
         }
     }
 
     /// Whether the token is in this node's hands, or on its way and not known to have arrived.
-    fn custody(&self, resource: usize) -> bool {
-        let here = self.turns.get(resource).is_some_and(|turn| turn.ring.token().is_some());
+    pub(crate) fn custody(&self, resource: usize) -> bool {
+        let here = self.turns.get(resource).is_some_and(|turn| turn.mutex.has_token());
         let id = resource_id(resource);
         here || self.delivery.is_pending(|payload| {
-            payload.kind() == Kind::Token && matches!(payload, Payload::Mutex(of, _) if *of == id)
+            payload.kind() == Kind::Token && matches!(payload, Payload::Mutex { resource: of, .. } if *of == id)
         })
     }
 
-    pub(crate) fn handle_census(&mut self, now: Instant, from: NodeId, term: Term, round: u32, resource: ResourceId) {
+    pub(crate) fn handle_census(&mut self, now: Instant, from: NodeId, epoch: u32, round: u32, resource: ResourceId) {
         let index = usize::from(resource.0);
-        let Some(turn) = self.turns.get(index).filter(|_| term >= self.membership.promised()) else { return };
-        let sighting = turn.guardian.sighting(self.custody(index));
+        if epoch != self.epoch() || index >= self.turns.len() {
+            return;
+        }
+        let custody = self.custody(index);
         if from == self.config.me {
-            let position = self.members.my_position();
-            self.handle_sighting(now, position, term, round, resource, sighting);
+            self.handle_census_reply(now, self.members.my_position(), epoch, round, resource, custody);
         } else {
-            self.push(from, Outgoing::Body(Body::CensusReply { term, round, resource, sighting }));
+            self.push(from, Outgoing::CensusReply { epoch, round, resource, custody });
         }
     }
 
-    pub(crate) fn handle_sighting(
+    pub(crate) fn handle_census_reply(
         &mut self,
         now: Instant,
         position: usize,
-        term: Term,
+        epoch: u32,
         round: u32,
         resource: ResourceId,
-        sighting: TokenSighting,
+        custody: bool,
     ) {
-        if self.guarded.is_some_and(|(guarded, _)| guarded == term) {
+        if self.guarded == Some(epoch) {
             self.with_guardian(now, usize::from(resource.0), |guardian, cx| {
-                guardian.handle_sighting(position, round, sighting, cx);
+                guardian.handle_reply(position, round, custody, cx);
             });
         }
     }
 
-    pub(crate) fn handle_seal(&mut self, now: Instant, from: NodeId, term: Term, resource: ResourceId, epoch: u32) {
-        let index = usize::from(resource.0);
-        if term < self.membership.promised() {
-            return;
-        }
-        let Some(turn) = self.turns.get_mut(index) else { return };
-        let promised = turn.guardian.seal(epoch, term);
-        if promised {
-            self.membership.note_fence(index, Fence::new(epoch, 0));
-            self.retire_tokens(now, index, epoch);
-        }
-        self.remember();
-        if from == self.config.me {
-            let position = self.members.my_position();
-            self.handle_promise(now, position, term, resource, epoch, promised);
-        } else {
-            self.push(from, Outgoing::Body(Body::SealReply { term, resource, epoch, promised }));
-        }
-    }
-
-    /// Tokens below `epoch` are void: wherever one is here, it ends here.
-    pub(crate) fn retire_tokens(&mut self, now: Instant, resource: usize, epoch: u32) {
-        let id = resource_id(resource);
-        self.delivery.abandon_where(|payload| {
-            matches!(payload, Payload::Mutex(of, MutexMessage::Token { epoch: old, .. }) if *of == id && *old < epoch)
-        });
-        let Some(turn) = self.turns.get_mut(resource) else { return };
-        turn.guardian.retire(epoch);
-        if turn.ring.token().is_none_or(|token| token.epoch() >= epoch) {
-            return;
-        }
-        match turn.client {
-            Client::Outside | Client::Wanting { .. } => {
-                self.with_ring(now, resource, |ring, cx| ring.handle_command(token_ring::Command::Discard, cx));
-            }
-            // It was our turn by a token that is void: we still want to enter.
-            Client::Admitted { hold, .. } => {
-                turn.client = Client::Wanting { hold };
-                self.with_ring(now, resource, |ring, cx| {
-                    ring.handle_command(token_ring::Command::Discard, cx);
-                    ring.handle_command(token_ring::Command::Request, cx);
-                });
-            }
-            // The keeper decides what is to become of the entry.
-            Client::Inside { .. } | Client::Overdue { .. } => {}
-        }
-    }
-
-    pub(crate) fn handle_promise(
-        &mut self,
-        now: Instant,
-        position: usize,
-        term: Term,
-        resource: ResourceId,
-        epoch: u32,
-        promised: bool,
-    ) {
-        if self.guarded.is_some_and(|(guarded, _)| guarded == term) {
-            self.with_guardian(now, usize::from(resource.0), |guardian, cx| {
-                guardian.handle_promise(position, epoch, promised, cx);
-            });
-        }
-    }
-
-    fn with_ring(
+    fn with_mutex(
         &mut self,
         now: Instant,
         resource: usize,
-        act: impl FnOnce(&mut TokenRing, &mut Context<'_, MutexMessage, token_ring::Event>),
+        act: impl FnOnce(&mut Mutex, &mut Context<'_, MutexMessage, Said>),
     ) {
-        let (view, delays) = (self.view(), self.delays());
-        let id = resource_id(resource);
-        let Some(turn) = self.turns.get_mut(resource) else { return };
         let mut output = Output::default();
-        act(&mut turn.ring, &mut Context { now, members: &self.members, view, delays, output: &mut output });
-        for &event in &output.events {
-            match event {
-                token_ring::Event::Arrived { token } => self.token_arrived(now, resource, token),
-                token_ring::Event::Granted { fence } => {
+        let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
+        let (lamport, random) = (self.journal.stamps().0, self.random());
+        let Some(turn) = self.turns.get_mut(resource) else { return };
+        let mut cx =
+            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        act(&mut turn.mutex, &mut cx);
+        for event in &output.events {
+            match *event {
+                Said::TokenArrived { serial } => self.token_arrived(now, resource, epoch, serial),
+                Said::Granted { serial } => {
                     if let Some(turn) = self.turns.get_mut(resource)
-                        && let Client::Wanting { hold } = turn.client
+                        && let Client::Wanting { hold, stamp } = turn.client
                     {
-                        turn.client = Client::Admitted { hold, fence };
+                        turn.client = Client::Admitted { hold, stamp, fence: Fence::new(epoch, serial) };
                     }
                 }
             }
         }
-        for &(to, message) in &output.messages {
-            let MutexMessage::Token { epoch, serial } = message;
-            if let Some(turn) = self.turns.get_mut(resource) {
-                turn.guardian.saw(Fence::new(epoch, serial));
-            }
-            self.post(now, to, Payload::Mutex(id, message), None);
+        for (to, message) in &output.messages {
+            let resource = resource_id(resource);
+            self.post(now, *to, Payload::Mutex { resource, epoch, message: message.clone() }, None);
+        }
+        if output.overflowed {
+            self.overflowed(Queue::Algorithm);
         }
     }
 
-    fn token_arrived(&mut self, now: Instant, resource: usize, token: Fence) {
+    fn token_arrived(&mut self, now: Instant, resource: usize, epoch: u32, serial: u64) {
         let id = resource_id(resource);
+        self.record(now, Event::Token { resource: id, epoch, serial });
+        self.with_guardian(now, resource, |guardian, cx| guardian.saw(cx));
         let Some(turn) = self.turns.get_mut(resource) else { return };
-        turn.guardian.saw(token);
-        let drop_token = turn.drop_token && turn.client == Client::Outside;
-        turn.drop_token &= !drop_token;
-        self.record(now, Event::Token { resource: id, epoch: token.epoch(), serial: token.serial() });
-        if drop_token {
-            self.record(now, Event::TokenDropped { resource: id, epoch: token.epoch() });
-            self.with_ring(now, resource, |ring, cx| ring.handle_command(token_ring::Command::Discard, cx));
+        if turn.drop_token && turn.client == Client::Outside {
+            turn.drop_token = false;
+            self.record(now, Event::TokenDropped { resource: id, epoch });
+            self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Discard, cx));
         }
     }
 
@@ -383,41 +385,29 @@ impl Node {
         &mut self,
         now: Instant,
         resource: usize,
-        act: impl FnOnce(&mut Guardian, &mut Context<'_, guardian::Question, guardian::Event>),
+        act: impl FnOnce(&mut Guardian, &mut Context<'_, guardian::Census, guardian::Lost>),
     ) {
-        let (view, delays) = (self.view(), self.delays());
-        let id = resource_id(resource);
-        let term = self.membership.promised();
-        let Some(turn) = self.turns.get_mut(resource) else { return };
         let mut output = Output::default();
-        act(&mut turn.guardian, &mut Context { now, members: &self.members, view, delays, output: &mut output });
-        for &event in &output.events {
-            let guardian::Event::Make { epoch, replaces } = event;
-            // The last promise may have come after our authority had ended.
-            if self.membership.authority_until(&self.members, now).is_none() {
-                continue;
-            }
-            if replaces {
-                self.record(now, Event::TokenRegenerated { resource: id, epoch });
-            }
-            self.with_ring(now, resource, |ring, cx| ring.handle_command(token_ring::Command::Adopt { epoch }, cx));
+        let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
+        let Some(turn) = self.turns.get_mut(resource) else { return };
+        let (lamport, random) = (0, 0);
+        let mut cx =
+            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        act(&mut turn.guardian, &mut cx);
+        if !output.events.is_empty() {
+            self.membership.renew_view();
         }
+        let id = resource_id(resource);
         let mut to_self = None;
-        for &(to, question) in &output.messages {
-            if to == self.config.me {
-                to_self = Some(question);
-                continue;
+        for (to, guardian::Census { round }) in &output.messages {
+            if *to == self.config.me {
+                to_self = Some(*round);
+            } else {
+                self.push(*to, Outgoing::Census { epoch, round: *round, resource: id });
             }
-            let body = match question {
-                guardian::Question::Census { round } => Body::Census { term, round, resource: id },
-                guardian::Question::Seal { epoch } => Body::Seal { term, resource: id, epoch },
-            };
-            self.push(to, Outgoing::Body(body));
         }
-        match to_self {
-            Some(guardian::Question::Census { round }) => self.handle_census(now, self.config.me, term, round, id),
-            Some(guardian::Question::Seal { epoch }) => self.handle_seal(now, self.config.me, term, id, epoch),
-            None => {}
+        if let Some(round) = to_self {
+            self.handle_census(now, self.config.me, epoch, round, id);
         }
     }
 }

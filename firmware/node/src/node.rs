@@ -4,23 +4,23 @@ use crate::{
     defences::Defences,
     delivery::Delivery,
     journal::Journal,
-    membership::Membership,
+    membership::{Holdings, Membership},
     session::Sessions,
     transmit::{OUTGOING_MAX, Outgoing},
     turns::Turn,
     workload::Requests,
 };
 use compasso_algorithms::{
-    Algorithm, Context, Delays, Members, Output,
-    detector::{EventuallyPerfect, eventually_perfect::Change},
-    election::{Bully, bully},
-    time::{Cristian, SoftwareClock, cristian},
+    Algorithm, Delays, Members,
+    detector::Detector,
+    election::{Command as ElectionCommand, Election},
+    time::{Cristian, SoftwareClock},
 };
 use compasso_wire::{
-    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored},
+    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Term,
+    config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
     limits::RESOURCES_MAX,
-    message::{Body, Command},
+    message::Command,
     telemetry::Queue,
 };
 use heapless::{Deque, Vec};
@@ -70,8 +70,8 @@ pub struct Node {
     pub(crate) sessions: Sessions,
     pub(crate) delivery: Delivery,
     pub(crate) journal: Journal,
-    pub(crate) detector: EventuallyPerfect,
-    pub(crate) bully: Bully,
+    pub(crate) detector: Detector,
+    pub(crate) election: Election,
     pub(crate) membership: Membership,
     pub(crate) clock: SoftwareClock,
     pub(crate) cristian: Cristian,
@@ -89,8 +89,15 @@ pub struct Node {
     pub(crate) admitted: bool,
     /// Hold an election then, if nobody leads.
     pub(crate) elect_at: Option<Instant>,
-    /// The view for which the guardians were appointed.
-    pub(crate) guarded: Option<(Term, u32)>,
+    /// The epoch for which the guardians were appointed.
+    pub(crate) guarded: Option<u32>,
+    /// The algorithms of mutual exclusion have begun.
+    pub(crate) begun: bool,
+    /// In the textbook form they begin then: time to get to know each other.
+    pub(crate) begin_at: Option<Instant>,
+    pub(crate) dice: u32,
+    /// Tell everybody that we live then, where everybody watches everybody.
+    pub(crate) alive_at: Option<Instant>,
     pub(crate) introduce_at: Option<Instant>,
     pub(crate) introduced_by: Instant,
     pub(crate) commands_next: u32,
@@ -119,32 +126,37 @@ impl Node {
         let votes_from = if returned { now + timing.lease.widened(timing.drift_ppm) } else { now };
         let resources = match config.mutex {
             MutexChoice::None => 0,
-            MutexChoice::TokenRing => usize::from(config.resources).min(RESOURCES_MAX),
+            MutexChoice::Central
+            | MutexChoice::Voting { .. }
+            | MutexChoice::Lamport
+            | MutexChoice::RicartAgrawala { .. }
+            | MutexChoice::TokenRing
+            | MutexChoice::SuzukiKasami
+            | MutexChoice::MaekawaPlain { .. }
+            | MutexChoice::Maekawa { .. } => usize::from(config.resources).min(RESOURCES_MAX),
         };
         let elect_at = match (config.election, config.detector) {
-            (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) if returned => {
-                Some(votes_from + timing.suspect_after.times(2))
-            }
-            (ElectionChoice::Bully, DetectorChoice::EventuallyPerfect) => {
+            (ElectionChoice::None, _) | (_, DetectorChoice::Scripted) => None,
+            (_, _) if returned && config.hardening => Some(votes_from + timing.suspect_after.times(2)),
+            (_, _) => {
                 // Who is likely to win calls first: then most need not call at all.
                 let higher = members.ids().filter(|id| *id > config.me).count() as u64;
                 Some(now + timing.heartbeat.times(FIRST_ELECTION) + timing.process.times(higher))
             }
-            (ElectionChoice::Bully, DetectorChoice::Scripted) | (ElectionChoice::None, _) => None,
         };
+        // The textbook's nodes remember nothing over a restart.
+        let stored = if config.hardening { config.stored } else { Stored::default() };
         Node {
             sequence: 0,
             sessions: Sessions::new(members.count() + 1, config.incarnation, timing.process),
-            delivery: Delivery::new(members.count()),
+            delivery: Delivery::new(members.count(), config.hardening),
             journal: Journal::new(&members, config.incarnation),
-            detector: EventuallyPerfect::new(members.count(), timing.suspect_after, now),
-            bully: Bully::new(config.stored.term),
-            membership: Membership::new(config.stored.term, resources, timing),
+            detector: Detector::new(config.detector, members.count(), timing, now),
+            election: Election::new(config.election, stored.term),
+            membership: Membership::new(stored.term, stored.epoch, resources, timing),
             clock: SoftwareClock::Unset,
             cristian: Cristian::new(),
-            turns: (0..resources)
-                .map(|resource| Turn::new(config.stored.epochs.get(resource).copied().unwrap_or(0), timing))
-                .collect(),
+            turns: (0..resources).map(|_| Turn::new(&config.mutex, timing)).collect(),
             requests: Requests::new(config.workload, config.seed, now),
             outgoing: Deque::new(),
             effects: Deque::new(),
@@ -155,6 +167,10 @@ impl Node {
             admitted: !returned,
             elect_at,
             guarded: None,
+            begun: false,
+            begin_at: (!config.hardening).then_some(now + timing.heartbeat.times(FIRST_ELECTION)),
+            dice: config.seed | 1,
+            alive_at: (config.election == ElectionChoice::Detector).then_some(now),
             introduce_at: Some(now),
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
@@ -175,10 +191,10 @@ impl Node {
         if self.elect_at.is_none() {
             // Nobody elects at boot: the highest id leads.
             let leader = self.members.highest();
-            let counter = if leader == self.config.me { u64::from(self.config.incarnation) } else { 1 };
-            self.elect(now, bully::Command::Assume { leader, term: Term::new(counter, leader) });
+            let again = u64::from(self.config.incarnation).max(self.config.stored.term.counter() + 1);
+            let counter = if leader == self.config.me && self.config.incarnation > 1 { again } else { 1 };
+            self.elect(now, ElectionCommand::Assume { leader, term: Term::new(counter, leader) });
         }
-        self.first_token(now);
         self.settle(now);
     }
 
@@ -227,26 +243,23 @@ impl Node {
     /// When to call `handle(Timeout)`, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
-        let turns = self.turns.iter().flat_map(|turn| {
-            [
-                turn.ring.poll_timeout().map(|at| (at, "token rested")),
-                turn.guardian.poll_timeout().map(|at| (at, "guardian")),
-                turn.client_timeout(),
-            ]
-        });
+        let takes_turns = self.takes_turns(self.handled_at);
+        let turns = self.turns.iter().flat_map(|turn| turn.timeouts(takes_turns));
         [
-            self.bully.poll_timeout().map(|at| (at, "election")),
+            self.election.poll_timeout().map(|at| (at, "election")),
             self.cristian.poll_timeout().map(|at| (at, "clock exchange")),
             self.detector.poll_timeout().map(|at| (at, "failure detector")),
             self.delivery.poll_timeout().map(|at| (at, "repeat")),
             self.membership.poll_timeout(self.handled_at),
             self.elect_at.map(|at| (at, "nobody leads")),
+            self.alive_at.map(|at| (at, "sign of life")),
+            self.begin_at.map(|at| (at, "begin")),
             self.introduce_at.map(|at| (at, "introduction")),
             self.requests.poll_timeout().map(|at| (at, "workload")),
         ]
         .into_iter()
-        .chain(turns)
         .flatten()
+        .chain(turns)
         .min_by_key(|(at, _)| *at)
     }
 
@@ -285,6 +298,31 @@ impl Node {
         }
     }
 
+    /// The coordinator: who leads the view, or the highest id where nothing is hardened.
+    pub(crate) fn coordinator(&self) -> NodeId {
+        match self.membership.view() {
+            Some(view) if self.hardened() => view.term.claimant(),
+            Some(_) | None => self.members.highest(),
+        }
+    }
+
+    /// What a change of view must wait for, or would like to know of.
+    pub(crate) fn holdings(&self) -> Holdings {
+        let mut holdings = Holdings::default();
+        for (resource, turn) in self.turns.iter().enumerate() {
+            holdings.busy |= turn.is_inside();
+            holdings.custody |= u8::from(self.custody(resource)) << resource;
+        }
+        holdings
+    }
+
+    pub(crate) fn random(&mut self) -> u32 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 17;
+        self.dice ^= self.dice << 5;
+        self.dice
+    }
+
     /// Whether this node may answer for itself: always in its first life, later when admitted.
     pub(crate) fn speaks(&self, now: Instant) -> bool {
         !self.hardened() || (self.admitted && now >= self.votes_from)
@@ -298,10 +336,8 @@ impl Node {
 
     pub(crate) fn remember(&mut self) {
         let mut stored = self.stored;
-        stored.term = stored.term.max(self.bully.seen()).max(self.membership.promised());
-        for (epoch, turn) in stored.epochs.iter_mut().zip(&self.turns) {
-            *epoch = (*epoch).max(turn.guardian.sealed());
-        }
+        stored.term = stored.term.max(self.election.seen()).max(self.membership.promised());
+        stored.epoch = stored.epoch.max(self.membership.epoch());
         if stored != self.stored {
             self.stored = stored;
             self.store_pending = true;
@@ -320,10 +356,18 @@ impl Node {
             if self.named.is_none() {
                 // Nobody is left who could admit us: what we promised is stored, what we granted has ended.
                 self.admitted = true;
-                self.elect(now, bully::Command::Start { dead: None });
+                self.elect(now, ElectionCommand::Start { dead: None });
             }
         }
-        self.with_bully(now, |bully, cx| bully.handle_timeout(cx));
+        if self.alive_at.is_some_and(|at| now >= at) {
+            self.say_alive(now);
+        }
+        if self.begin_at.is_some_and(|at| now >= at) {
+            self.begin_at = None;
+            self.begin_turns(now);
+        }
+        self.skip_the_unreachable(now);
+        self.with_election(now, |election, cx| election.handle_timeout(cx));
         self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
         self.turn_timeouts(now);
     }
@@ -339,31 +383,13 @@ impl Node {
         self.introduce_at = (again_at < self.introduced_by).then_some(again_at);
     }
 
-    pub(crate) fn changed(&mut self, now: Instant, change: Change) {
-        match change {
-            Change::Suspected(id) => {
-                self.record(now, Event::Suspect { id });
-                if self.membership.following() == Some(id) {
-                    self.membership.disband();
-                    self.named = None;
-                    if self.config.election == ElectionChoice::Bully && self.speaks(now) {
-                        self.elect(now, bully::Command::Start { dead: Some(id) });
-                    } else if self.config.election == ElectionChoice::Bully {
-                        self.elect_at = Some(now.max(self.votes_from) + self.config.timing.suspect_after.times(2));
-                    }
-                }
-            }
-            Change::Trusted(id) => self.record(now, Event::Trust { id }),
-        }
-    }
-
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Lock { resource, hold, lamport } => self.request_turn(now, resource, hold, lamport),
             Command::Elect => {
                 let dead = self.membership.following();
                 self.membership.disband();
-                self.elect(now, bully::Command::Start { dead });
+                self.elect(now, ElectionCommand::Start { dead });
             }
             Command::SetRate { ppb } => {
                 if self.effects.push_back(Effect::SetRate { ppb }).is_err() {
@@ -385,7 +411,7 @@ impl Node {
             self.handle_command(now, command);
         }
         let next = self.commands_next;
-        self.push(NodeId::HOST, Outgoing::Body(Body::CommandAck { next }));
+        self.push(NodeId::HOST, Outgoing::CommandAck { next });
     }
 
     /// Lets the layers react to each other until nothing changes any more.
@@ -403,166 +429,5 @@ impl Node {
         if let Some(queue) = self.overflowing.take() {
             self.record(now, Event::Overflow { queue, count: self.overflows });
         }
-    }
-
-    fn settle_membership(&mut self, now: Instant) {
-        let mut watched = match (self.config.detector, self.membership.following()) {
-            (DetectorChoice::Scripted, _) => NodeSet::EMPTY,
-            (DetectorChoice::EventuallyPerfect, Some(leader)) => {
-                let mut set = NodeSet::EMPTY;
-                self.members.position(leader).into_iter().for_each(|position| set.insert(position));
-                set
-            }
-            (DetectorChoice::EventuallyPerfect, None) if self.membership.leads() => self.members.all(),
-            (DetectorChoice::EventuallyPerfect, None) => NodeSet::EMPTY,
-        };
-        watched.remove(self.members.my_position());
-        self.detector.watch(watched, now);
-        let detector = &self.detector;
-        let is_trusted = |position| !detector.suspects(position);
-        if self.membership.reconsider(&self.members, is_trusted, now) {
-            self.view_installed(now);
-        }
-        if self.membership.heartbeat_due(now) {
-            let has_time = self.clock != SoftwareClock::Unset;
-            for position in 0..self.members.count() {
-                let Some(id) = self.members.id(position).filter(|id| *id != self.config.me) else { continue };
-                if let Some(heartbeat) = self.membership.heartbeat_for(position, &self.members, has_time, now) {
-                    self.push(id, Outgoing::Body(Body::Heartbeat(heartbeat)));
-                }
-            }
-            self.membership.heartbeats_made(now);
-        }
-    }
-
-    pub(crate) fn view_installed(&mut self, now: Instant) {
-        let Some(view) = self.membership.view() else { return };
-        self.record(now, Event::View { term: view.term, number: view.number, members: view.members });
-        if view.members.contains(self.members.my_position()) {
-            self.admitted = true;
-        }
-        for position in 0..self.members.count() {
-            if !view.members.contains(position) {
-                self.delivery.abandon(position);
-            }
-        }
-        for resource in 0..self.turns.len() {
-            self.retire_tokens(now, resource, self.membership.fence(resource).epoch());
-        }
-    }
-
-    /// The clock follows whoever leads; a leader without time takes it from a follower that has it.
-    fn settle_clock(&mut self, now: Instant) {
-        let server = match (self.config.clock, self.clock, self.membership.following()) {
-            (ClockChoice::None, _, _) => return,
-            (ClockChoice::Cristian, _, Some(leader)) => Some(leader),
-            (ClockChoice::Cristian, SoftwareClock::Unset, None) => {
-                let source = self.membership.follower_with_time().and_then(|position| self.members.id(position));
-                let alone = source.is_none() && self.membership.leads();
-                if alone && (!self.hardened() || self.membership.authority_until(&self.members, now).is_some()) {
-                    // Nobody has cluster time: it begins here.
-                    self.clock.set(now, ClusterTime(self.config.wrong_clock_us + now.0 as i64));
-                    self.record(now, Event::Sync { source: self.config.me, offset_us: 0, rtt_us: 0, error_us: 0 });
-                }
-                source
-            }
-            (ClockChoice::Cristian, SoftwareClock::Running { .. }, None) => None,
-        };
-        if server != self.cristian.server() {
-            let every = self.config.timing.sync_every;
-            self.with_cristian(now, |cristian, cx| {
-                cristian.handle_command(cristian::TimeCommand::Follow { server, every }, cx);
-            });
-        }
-    }
-
-    pub(crate) fn elect(&mut self, now: Instant, command: bully::Command) {
-        self.with_bully(now, |bully, cx| bully.handle_command(command, cx));
-    }
-
-    pub(crate) fn with_bully(
-        &mut self,
-        now: Instant,
-        act: impl FnOnce(&mut Bully, &mut Context<'_, compasso_wire::message::ElectionMessage, bully::Event>),
-    ) {
-        let mut output = Output::default();
-        let mut cx = Context {
-            now,
-            members: &self.members,
-            view: self.members.all(),
-            delays: self.delays(),
-            output: &mut output,
-        };
-        act(&mut self.bully, &mut cx);
-        self.remember();
-        for &event in &output.events {
-            match event {
-                bully::Event::Started { term } => {
-                    self.membership.disband();
-                    self.named = None;
-                    self.record(now, Event::ElectionStart { term });
-                }
-                bully::Event::Elected { leader, term } if leader == self.config.me => {
-                    self.membership.lead(term, &self.members, now);
-                    self.name(now, leader, term);
-                }
-                bully::Event::Elected { leader, term } => {
-                    self.membership.follow(leader, term);
-                    self.name(now, leader, term);
-                }
-            }
-        }
-        // An election's messages are worth repeating only while somebody waits for them.
-        let until = now + self.delays().answer().times(4);
-        for &(to, message) in &output.messages {
-            self.post(now, to, Payload::Election(message), Some(until));
-        }
-        if output.overflowed {
-            self.overflowed(Queue::Algorithm);
-        }
-    }
-
-    pub(crate) fn name(&mut self, now: Instant, leader: NodeId, term: Term) {
-        self.elect_at = None;
-        if self.named != Some((leader, term)) {
-            self.named = Some((leader, term));
-            self.record(now, Event::Leader { id: leader, term });
-        }
-    }
-
-    pub(crate) fn with_cristian(
-        &mut self,
-        now: Instant,
-        act: impl FnOnce(&mut Cristian, &mut Context<'_, cristian::TimeMessage, cristian::Measured>),
-    ) {
-        let mut output = Output::default();
-        let mut cx = Context {
-            now,
-            members: &self.members,
-            view: self.members.all(),
-            delays: self.delays(),
-            output: &mut output,
-        };
-        act(&mut self.cristian, &mut cx);
-        for &(to, _) in &output.messages {
-            self.push(to, Outgoing::TimeRequest);
-        }
-        for &measured in &output.events {
-            self.synchronize(now, measured);
-        }
-    }
-
-    fn synchronize(&mut self, now: Instant, measured: cristian::Measured) {
-        let target = ClusterTime(measured.cluster.0 + now.since(measured.at).0 as i64);
-        let offset_us = match self.clock.read(now) {
-            Some(shown) => target.ahead_of_us(shown),
-            None => target.ahead_of_us(ClusterTime(self.config.wrong_clock_us + now.0 as i64)),
-        };
-        match self.clock {
-            SoftwareClock::Unset => self.clock.set(now, target),
-            SoftwareClock::Running { .. } => self.clock.correct(now, offset_us),
-        }
-        let rtt_us = u32::try_from(measured.rtt.0).unwrap_or(u32::MAX);
-        self.record(now, Event::Sync { source: measured.server, offset_us, rtt_us, error_us: rtt_us / 2 });
     }
 }

@@ -1,16 +1,15 @@
 //! Inputs from the network: checked layer by layer, then handed to whom they concern.
 
 use crate::{
-    membership::Heard,
+    delivery::stream,
     node::{Effect, Node},
     session::Proven,
     transmit::Outgoing,
 };
-use compasso_algorithms::{Algorithm, election::bully, time::cristian::TimeMessage};
+use compasso_algorithms::{Algorithm, time::cristian::TimeMessage};
 use compasso_wire::{
     Body, Duration, Event, Header, Instant, NodeId, Payload, Refusal,
-    config::ElectionChoice,
-    message::{Challenge, ElectionMessage, Heartbeat, HeartbeatAck},
+    message::{Challenge, Stream},
     open, peek_sender,
 };
 
@@ -42,7 +41,7 @@ impl Node {
             Body::Proof(challenge) => return self.handle_proof(now, slot, header, challenge),
             Body::Challenge(challenge) => {
                 // Answered whoever asks: the answer is worth nothing to anybody else.
-                self.push(header.sender, Outgoing::Body(Body::Proof(challenge)));
+                self.push(header.sender, Outgoing::Proof(challenge));
             }
             Body::Heartbeat(_)
             | Body::HeartbeatAck(_)
@@ -53,10 +52,9 @@ impl Node {
             | Body::Ack { .. }
             | Body::Census { .. }
             | Body::CensusReply { .. }
-            | Body::Seal { .. }
-            | Body::SealReply { .. }
             | Body::Access { .. }
             | Body::AccessReply { .. }
+            | Body::Alive
             | Body::Telemetry(_)
             | Body::TelemetryAck { .. }
             | Body::Command { .. }
@@ -73,8 +71,14 @@ impl Node {
         if let Some(change) = self.detector.heard(slot, &self.members, now) {
             self.changed(now, change);
         }
-        if let Body::Ordered { life, index, floor, .. } = body {
-            let taken = self.take_ordered(slot, header, life, index, floor);
+        if let Body::Ordered { life, index, floor, ref payload } = body {
+            // A message of a view that is not in force here yet: the sender will repeat it.
+            // And a returned node that may not yet speak for itself is not there, as far as elections go.
+            let ahead = match payload {
+                Payload::Mutex { epoch, .. } => *epoch > self.epoch(),
+                Payload::Election(_) => !self.speaks(now),
+            };
+            let taken = self.take_ordered(slot, header, life, stream(payload), index, floor, ahead);
             if taken == Err(Refusal::Misaddressed) {
                 self.challenge(now, slot); // A word from us tells the sender that we live anew.
             }
@@ -106,7 +110,10 @@ impl Node {
         }
         self.received(now, header, &Body::Proof(challenge));
         if proven != Proven::Same {
-            self.delivery.peer_lives(slot, header.incarnation);
+            // What was said in this view is for the life that is in it, if we knew of it or not.
+            let current = self.epoch();
+            let of_this_view = |payload: &Payload| matches!(payload, Payload::Mutex { epoch, .. } if *epoch == current);
+            self.delivery.peer_lives(slot, header.incarnation, of_this_view);
         }
         if proven == Proven::Reborn {
             self.membership.peer_reborn(slot);
@@ -121,16 +128,26 @@ impl Node {
         Ok(())
     }
 
-    fn take_ordered(&mut self, slot: usize, header: &Header, life: u32, index: u32, floor: u32) -> Result<(), Refusal> {
+    #[expect(clippy::too_many_arguments, reason = "each is one field of the message")]
+    fn take_ordered(
+        &mut self,
+        slot: usize,
+        header: &Header,
+        life: u32,
+        stream: Stream,
+        index: u32,
+        floor: u32,
+        ahead: bool,
+    ) -> Result<(), Refusal> {
         if !self.hardened() {
             return Err(Refusal::Unexpected);
         }
         if life != 0 && life != self.config.incarnation {
             return Err(Refusal::Misaddressed);
         }
-        let taken = self.delivery.take(slot, index, floor);
-        let ack = Body::Ack { life: header.incarnation, next: self.delivery.next_in(slot) };
-        self.push(header.sender, Outgoing::Body(ack));
+        let taken = if ahead { Err(Refusal::Early) } else { self.delivery.take(slot, stream, index, floor) };
+        let ack = Outgoing::Ack { stream, life: header.incarnation, next: self.delivery.next_in(slot, stream) };
+        self.push(header.sender, ack);
         taken
     }
 
@@ -156,10 +173,9 @@ impl Node {
             | Body::Ack { .. }
             | Body::Census { .. }
             | Body::CensusReply { .. }
-            | Body::Seal { .. }
-            | Body::SealReply { .. }
             | Body::Access { .. }
             | Body::AccessReply { .. }
+            | Body::Alive
             | Body::Telemetry(_)
             | Body::CommandAck { .. } => Err(Refusal::Unexpected),
         }
@@ -168,7 +184,7 @@ impl Node {
     fn dispatch(&mut self, now: Instant, slot: usize, header: &Header, body: Body<'_>) -> Result<(), Refusal> {
         let from = header.sender;
         match body {
-            Body::Challenge(_) | Body::Proof(_) => {}
+            Body::Challenge(_) | Body::Proof(_) | Body::Alive => {}
             Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
             Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
             Body::TimeRequest { sent } => self.push(from, Outgoing::TimeReply { echo: sent, received: now }),
@@ -176,21 +192,17 @@ impl Node {
                 let reply = TimeMessage::Reply { echo, cluster, handling: Duration(u64::from(handling_us)) };
                 self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
             }
-            Body::Ack { life, next } => {
+            Body::Ack { stream, life, next } => {
                 if life == self.config.incarnation
-                    && let Some(took) = self.delivery.handle_ack(slot, next, now)
+                    && let Some(took) = self.delivery.handle_ack(slot, stream, next, now)
                 {
                     self.detector.round_trip(took);
                 }
             }
             Body::Plain(payload) | Body::Ordered { payload, .. } => self.handle_payload(now, from, payload),
-            Body::Census { term, round, resource } => self.handle_census(now, from, term, round, resource),
-            Body::CensusReply { term, round, resource, sighting } => {
-                self.handle_sighting(now, slot, term, round, resource, sighting);
-            }
-            Body::Seal { term, resource, epoch } => self.handle_seal(now, from, term, resource, epoch),
-            Body::SealReply { term, resource, epoch, promised } => {
-                self.handle_promise(now, slot, term, resource, epoch, promised);
+            Body::Census { epoch, round, resource } => self.handle_census(now, from, epoch, round, resource),
+            Body::CensusReply { epoch, round, resource, custody } => {
+                self.handle_census_reply(now, slot, epoch, round, resource, custody);
             }
             Body::Access { resource, fence } => self.handle_access(now, from, resource, fence),
             Body::AccessReply { resource, fence, accepted } => self.handle_verdict(now, resource, fence, accepted),
@@ -203,51 +215,10 @@ impl Node {
 
     fn handle_payload(&mut self, now: Instant, from: NodeId, payload: Payload) {
         match payload {
-            // A returned node that may not yet speak for itself is not there, as far as others can tell.
-            Payload::Election(ElectionMessage::Election { .. }) if !self.speaks(now) => {}
             Payload::Election(message) => {
-                self.with_bully(now, |bully, cx| bully.handle_message(from, message, cx));
+                self.with_election(now, |election, cx| election.handle_message(from, message, cx));
             }
-            Payload::Mutex(resource, message) => self.handle_mutex(now, from, resource, message),
+            Payload::Mutex { resource, epoch, message } => self.handle_mutex(now, from, resource, epoch, message),
         }
-    }
-
-    fn handle_heartbeat(&mut self, now: Instant, from: NodeId, heartbeat: &Heartbeat) {
-        let bullies = self.config.election == ElectionChoice::Bully;
-        let current = heartbeat.term >= self.membership.promised();
-        if bullies && current && from < self.config.me && self.speaks(now) {
-            // A lower node leads although we live.
-            return self.elect(now, bully::Command::Observe { leader: from, term: heartbeat.term });
-        }
-        match self.membership.handle_heartbeat(from, heartbeat, &self.members) {
-            Heard::Stale => {}
-            Heard::Leads { installed } => {
-                self.elect_at = None;
-                if from > self.config.me {
-                    self.elect(now, bully::Command::Observe { leader: from, term: heartbeat.term });
-                }
-                self.name(now, from, heartbeat.term);
-                if installed {
-                    self.view_installed(now);
-                }
-                self.lease_renewed(now);
-            }
-        }
-        let (votes, has_time) = (now >= self.votes_from, self.clock.read(now).is_some());
-        let ack = self.membership.acknowledge(heartbeat, votes, has_time, now);
-        self.push(from, Outgoing::Body(Body::HeartbeatAck(ack)));
-    }
-
-    fn handle_heartbeat_ack(&mut self, now: Instant, slot: usize, ack: &HeartbeatAck) {
-        if ack.echo <= now {
-            self.detector.round_trip(now.since(ack.echo));
-        }
-        if !self.membership.handle_ack(slot, ack) {
-            // Our term is over: whoever is highest must claim a higher one.
-            self.membership.disband();
-            self.elect(now, bully::Command::Note { term: ack.term });
-            self.elect(now, bully::Command::Start { dead: None });
-        }
-        self.lease_renewed(now);
     }
 }

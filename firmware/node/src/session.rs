@@ -10,6 +10,9 @@ use compasso_wire::{
 };
 use heapless::Vec;
 
+/// A challenge is repeated at least once in so many of the first pauses.
+const PAUSE_MAX: u64 = 32;
+
 /// One peer, as far as it has proven itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Peer {
@@ -22,8 +25,15 @@ enum Peer {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     peer: Peer,
-    /// The challenge that is open, and when another may be sent.
-    open: Option<(Challenge, Instant)>,
+    open: Option<Open>,
+}
+
+/// A challenge that was not answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    challenge: Challenge,
+    again_at: Instant,
+    pause: Duration,
 }
 
 /// What a proof changed.
@@ -79,15 +89,19 @@ impl Sessions {
         }
     }
 
-    /// A challenge for the peer, unless one was sent a moment ago.
+    /// A challenge for the peer, unless one was sent a moment ago. One that was not answered is sent
+    /// again as it was, ever more rarely: on a slow network its answer may still be on its way.
     pub fn challenge(&mut self, slot: usize, now: Instant) -> Option<Challenge> {
         let slot = self.slots.get_mut(slot)?;
-        if slot.open.is_some_and(|(_, again_at)| now < again_at) {
-            return None;
-        }
-        self.challenges += 1;
-        let challenge = Challenge { incarnation: self.incarnation, count: self.challenges };
-        slot.open = Some((challenge, now + self.every));
+        let (challenge, pause) = match slot.open {
+            Some(open) if now < open.again_at => return None,
+            Some(open) => (open.challenge, open.pause.times(2).min(self.every.times(PAUSE_MAX))),
+            None => {
+                self.challenges += 1;
+                (Challenge { incarnation: self.incarnation, count: self.challenges }, self.every)
+            }
+        };
+        slot.open = Some(Open { challenge, again_at: now + pause, pause });
         Some(challenge)
     }
 
@@ -98,7 +112,7 @@ impl Sessions {
     /// has proven itself already.
     pub fn prove(&mut self, slot: usize, header: &Header, challenge: Challenge) -> Result<Proven, Refusal> {
         let slot = self.slots.get_mut(slot).ok_or(Refusal::NotAMember(header.sender))?;
-        if slot.open.is_none_or(|(open, _)| open != challenge) {
+        if slot.open.is_none_or(|open| open.challenge != challenge) {
             return Err(Refusal::Replayed);
         }
         let proven = match slot.peer {
@@ -135,6 +149,8 @@ mod tests {
         assert_eq!(sessions.admit(0, &header(1, 5)), Err(Refusal::Unproven));
         let challenge = sessions.challenge(0, Instant(0)).unwrap();
         assert_eq!(sessions.challenge(0, Instant(999)), None, "one at a time");
+        assert_eq!(sessions.challenge(0, Instant(1000)), Some(challenge), "repeated as it was");
+        assert_eq!(sessions.challenge(0, Instant(2999)), None, "more rarely");
         let stale = Challenge { count: challenge.count + 1, ..challenge };
         assert_eq!(sessions.prove(0, &header(1, 6), stale), Err(Refusal::Replayed));
         assert_eq!(sessions.prove(0, &header(1, 6), challenge), Ok(Proven::First));

@@ -2,18 +2,34 @@
 
 use crate::node::Node;
 use compasso_wire::{
-    Body, ClusterTime, Event, Header, Instant, NodeId, Payload, Vector, limits::MEMBERS_MAX, message::Telemetry, seal,
+    Body, Event, Fence, Header, Instant, NodeId, Payload, ResourceId, Term, Vector,
+    limits::MEMBERS_MAX,
+    message::{Challenge, Stream, Telemetry},
+    seal,
     telemetry::Queue,
 };
 
 /// Datagrams that may wait to be sent: heartbeats and questions to everybody, and as many answers.
 pub const OUTGOING_MAX: usize = 4 * MEMBERS_MAX + 16;
 
-/// What waits to be sent; times are filled in when it leaves.
-#[derive(Clone, Debug)]
+/// What waits to be sent. What can be known only when it leaves is filled in then, so this is small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outgoing {
-    /// Complete.
-    Body(Body<'static>),
+    /// See [`Body::Challenge`].
+    Challenge(Challenge),
+    /// See [`Body::Proof`].
+    Proof(Challenge),
+    /// A leader's heartbeat.
+    Heartbeat,
+    /// The answer to a heartbeat of this term and view.
+    HeartbeatAck {
+        /// The heartbeat's term.
+        term: Term,
+        /// The heartbeat's view.
+        view: u32,
+        /// The heartbeat's stamp.
+        echo: Instant,
+    },
     /// Cristian's question.
     TimeRequest,
     /// Cristian's answer to a question that arrived at `received`.
@@ -22,6 +38,58 @@ pub enum Outgoing {
         echo: Instant,
         /// When it arrived.
         received: Instant,
+    },
+    /// See [`Body::Ack`].
+    Ack {
+        /// Which stream.
+        stream: Stream,
+        /// The acknowledged sender's incarnation.
+        life: u32,
+        /// The next position expected.
+        next: u32,
+    },
+    /// See [`Body::Census`].
+    Census {
+        /// The view's epoch.
+        epoch: u32,
+        /// Which count.
+        round: u32,
+        /// Which token.
+        resource: ResourceId,
+    },
+    /// See [`Body::CensusReply`].
+    CensusReply {
+        /// The view's epoch.
+        epoch: u32,
+        /// Which count.
+        round: u32,
+        /// Which token.
+        resource: ResourceId,
+        /// It is here.
+        custody: bool,
+    },
+    /// See [`Body::Access`].
+    Access {
+        /// Which resource.
+        resource: ResourceId,
+        /// The entry's fence.
+        fence: Fence,
+    },
+    /// See [`Body::AccessReply`].
+    AccessReply {
+        /// Which resource.
+        resource: ResourceId,
+        /// The access's fence.
+        fence: Fence,
+        /// The verdict.
+        accepted: bool,
+    },
+    /// See [`Body::Alive`].
+    Alive,
+    /// See [`Body::CommandAck`].
+    CommandAck {
+        /// The next command expected.
+        next: u32,
     },
 }
 
@@ -59,9 +127,6 @@ impl Node {
 
     /// Sends an algorithm's message: over the channel that repeats, or bare in the textbook form.
     pub(crate) fn post(&mut self, now: Instant, to: NodeId, payload: Payload, until: Option<Instant>) {
-        if !self.hardened() {
-            return self.push(to, Outgoing::Body(Body::Plain(payload)));
-        }
         let sent = self.members.position(to).is_some_and(|position| self.delivery.send(position, payload, now, until));
         if !sent {
             self.overflowed(Queue::Delivery);
@@ -72,26 +137,49 @@ impl Node {
     pub(crate) fn challenge(&mut self, now: Instant, slot: usize) {
         if let Some(challenge) = self.sessions.challenge(slot, now) {
             let to = self.members.id(slot).unwrap_or(NodeId::HOST);
-            self.push(to, Outgoing::Body(Body::Challenge(challenge)));
+            self.push(to, Outgoing::Challenge(challenge));
         }
     }
 
     fn next_body(&mut self, now: Instant) -> Option<(NodeId, Body<'static>, bool)> {
         while let Some((to, outgoing)) = self.outgoing.pop_front() {
-            let body = match outgoing {
-                Outgoing::Body(body) => Some(body),
-                Outgoing::TimeRequest => Some(Body::TimeRequest { sent: now }),
-                Outgoing::TimeReply { echo, received } => self.clock.read(now).map(|ClusterTime(cluster)| {
-                    let handling_us = u32::try_from(now.since(received).0).unwrap_or(u32::MAX);
-                    Body::TimeReply { echo, cluster: ClusterTime(cluster), handling_us }
-                }),
-            };
-            if let Some(body) = body {
+            if let Some(body) = self.complete(now, to, outgoing) {
                 return Some((to, body, false));
             }
         }
         let departure = self.delivery.poll_transmit(now)?;
         Some((self.members.id(departure.to)?, departure.body, departure.again))
+    }
+
+    /// Fills in what is known only now; nothing if there is nothing to say any more.
+    fn complete(&mut self, now: Instant, to: NodeId, outgoing: Outgoing) -> Option<Body<'static>> {
+        let has_time = self.clock.read(now).is_some();
+        Some(match outgoing {
+            Outgoing::Challenge(challenge) => Body::Challenge(challenge),
+            Outgoing::Proof(challenge) => Body::Proof(challenge),
+            Outgoing::Heartbeat => {
+                let position = self.members.position(to)?;
+                Body::Heartbeat(self.membership.heartbeat_for(position, &self.members, has_time, now)?)
+            }
+            Outgoing::HeartbeatAck { term, view, echo } => {
+                let votes = now >= self.votes_from;
+                Body::HeartbeatAck(self.membership.acknowledge(term, view, echo, votes, has_time, self.holdings(), now))
+            }
+            Outgoing::TimeRequest => Body::TimeRequest { sent: now },
+            Outgoing::TimeReply { echo, received } => {
+                let handling_us = u32::try_from(now.since(received).0).unwrap_or(u32::MAX);
+                Body::TimeReply { echo, cluster: self.clock.read(now)?, handling_us }
+            }
+            Outgoing::Ack { stream, life, next } => Body::Ack { stream, life, next },
+            Outgoing::Census { epoch, round, resource } => Body::Census { epoch, round, resource },
+            Outgoing::CensusReply { epoch, round, resource, custody } => {
+                Body::CensusReply { epoch, round, resource, custody }
+            }
+            Outgoing::Access { resource, fence } => Body::Access { resource, fence },
+            Outgoing::AccessReply { resource, fence, accepted } => Body::AccessReply { resource, fence, accepted },
+            Outgoing::Alive => Body::Alive,
+            Outgoing::CommandAck { next } => Body::CommandAck { next },
+        })
     }
 
     fn send<'b>(

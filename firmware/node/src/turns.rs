@@ -1,12 +1,18 @@
 //! Turns: one resource's algorithm, its guardian, and the application's wish to enter.
 //!
 //! An entry is a lease with a fence. The algorithm says whose turn it is; a node enters only while
-//! its membership lease is valid, shows its fence to the resource's keeper, and leaves when the
-//! keeper has answered. If its lease ends inside, it is inside no more: it asks the keeper once
-//! more, and a refusal is reported as `fenced`.
+//! its membership lease is valid and its view is not about to change, shows its fence to the
+//! resource's keeper, and leaves when the keeper has answered. If its lease ends inside, it is inside
+//! no more: it asks the keeper once more, and a refusal is reported as `fenced`.
 
-use compasso_algorithms::mutex::{Guardian, TokenRing};
-use compasso_wire::{Duration, Fence, Instant, config::Timing};
+use compasso_algorithms::{
+    Algorithm,
+    mutex::{Guardian, Mutex},
+};
+use compasso_wire::{
+    Duration, Fence, Instant,
+    config::{MutexChoice, Timing},
+};
 use heapless::Deque;
 
 /// Requests that may wait behind the present one.
@@ -21,11 +27,15 @@ pub enum Client {
     Wanting {
         /// Time inside.
         hold: Duration,
+        /// Lamport time of the request.
+        stamp: u64,
     },
-    /// It is its turn, but it has no valid lease yet.
+    /// It is its turn, but it may not be inside yet.
     Admitted {
         /// Time inside.
         hold: Duration,
+        /// Lamport time of the request.
+        stamp: u64,
         /// The entry's fence.
         fence: Fence,
     },
@@ -52,7 +62,7 @@ pub enum Client {
 /// One resource, as one node sees it.
 pub struct Turn {
     /// Whose turn it is.
-    pub ring: TokenRing,
+    pub mutex: Mutex,
     /// The token's guardian.
     pub guardian: Guardian,
     /// The application.
@@ -64,21 +74,32 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A resource that nobody here wants, with the epoch that an earlier life promised.
+    /// A resource that nobody here wants.
     #[must_use]
-    pub fn new(sealed: u32, timing: &Timing) -> Turn {
+    pub fn new(choice: &MutexChoice, timing: &Timing) -> Turn {
         Turn {
-            ring: TokenRing::new(timing.token_rest),
-            guardian: Guardian::new(sealed, timing.lease),
+            mutex: Mutex::new(choice, timing.token_rest),
+            guardian: Guardian::new(timing.lease),
             client: Client::Outside,
             waiting: Deque::new(),
             drop_token: false,
         }
     }
 
-    /// When the client acts next, and why.
+    /// Whether somebody is inside here.
     #[must_use]
-    pub fn client_timeout(&self) -> Option<(Instant, &'static str)> {
+    pub fn is_inside(&self) -> bool {
+        matches!(self.client, Client::Inside { .. })
+    }
+
+    /// When something is due, and why; the algorithm only where it goes on by itself.
+    pub fn timeouts(&self, takes_turns: bool) -> impl Iterator<Item = (Instant, &'static str)> + '_ {
+        let mutex = self.mutex.poll_timeout().filter(|_| takes_turns).map(|at| (at, "mutual exclusion"));
+        let guardian = self.guardian.poll_timeout().map(|at| (at, "guardian"));
+        [mutex, guardian, self.client_timeout()].into_iter().flatten()
+    }
+
+    fn client_timeout(&self) -> Option<(Instant, &'static str)> {
         match self.client {
             Client::Outside | Client::Wanting { .. } | Client::Admitted { .. } => None,
             Client::Inside { leave_at, ask_at, lease_until, .. } => {

@@ -41,24 +41,24 @@ pub fn line(observation: &Observation) {
         }
         Event::Request { resource } => defmt::debug!("request of resource {=u8}", resource.0),
         Event::CsEnter { resource, fence, lease_us } => defmt::info!(
-            "cs_enter resource {=u8}, fence {=u32}.{=u32}, lease {=u64} us",
+            "cs_enter resource {=u8}, fence {=u32}.{=u64}, lease {=u64} us",
             resource.0,
             fence.epoch(),
             fence.serial(),
             lease_us.unwrap_or(0)
         ),
         Event::CsRenew { resource, fence, lease_us } => defmt::debug!(
-            "cs_renew resource {=u8}, fence {=u32}.{=u32}, lease {=u64} us",
+            "cs_renew resource {=u8}, fence {=u32}.{=u64}, lease {=u64} us",
             resource.0,
             fence.epoch(),
             fence.serial(),
             lease_us
         ),
         Event::CsExit { resource, fence } => {
-            defmt::info!("cs_exit resource {=u8}, fence {=u32}.{=u32}", resource.0, fence.epoch(), fence.serial());
+            defmt::info!("cs_exit resource {=u8}, fence {=u32}.{=u64}", resource.0, fence.epoch(), fence.serial());
         }
         Event::Fenced { resource, fence } => {
-            defmt::warn!("fenced off resource {=u8}, fence {=u32}.{=u32}", resource.0, fence.epoch(), fence.serial());
+            defmt::warn!("fenced off resource {=u8}, fence {=u32}.{=u64}", resource.0, fence.epoch(), fence.serial());
         }
         Event::ElectionStart { term } => {
             defmt::info!("election_start, term {=u64}.{=u16}", term.counter(), term.claimant().0);
@@ -80,7 +80,7 @@ pub fn line(observation: &Observation) {
             error_us
         ),
         Event::Token { resource, epoch, serial } => {
-            defmt::debug!("token of resource {=u8}: {=u32}.{=u32}", resource.0, epoch, serial);
+            defmt::debug!("token of resource {=u8}: {=u32}.{=u64}", resource.0, epoch, serial);
         }
         Event::TokenRegenerated { resource, epoch } => {
             defmt::info!("token_regenerated for resource {=u8}, epoch {=u32}", resource.0, epoch);

@@ -184,7 +184,7 @@ mod tests {
             life: 1,
             index: 2,
             floor: 1,
-            payload: Payload::Mutex(ResourceId(0), MutexMessage::Token { epoch: 3, serial: 4 }),
+            payload: Payload::Mutex { resource: ResourceId(0), epoch: 3, message: MutexMessage::Token { serial: 4 } },
         }
     }
 
@@ -252,6 +252,7 @@ mod tests {
         let heartbeat = Body::Heartbeat(Heartbeat {
             term: Term(u64::MAX),
             view: u32::MAX,
+            epoch: u32::MAX,
             members: NodeSet::first(MEMBERS_MAX),
             installed: true,
             sent: Instant(u64::MAX),
@@ -259,6 +260,20 @@ mod tests {
             has_time: true,
             fences: (0..RESOURCES_MAX).map(|_| Fence(u64::MAX)).collect(),
         });
+        let token = Body::Ordered {
+            life: u32::MAX,
+            index: u32::MAX,
+            floor: u32::MAX,
+            payload: Payload::Mutex {
+                resource: ResourceId(255),
+                epoch: u32::MAX,
+                message: MutexMessage::ListToken {
+                    serial: u64::MAX,
+                    served: (0..MEMBERS_MAX).map(|_| u32::MAX).collect(),
+                    queue: (0..MEMBERS_MAX).map(|_| u16::MAX).collect(),
+                },
+            },
+        };
         let telemetry = Body::Telemetry(Telemetry {
             first: u32::MAX,
             count: u16::MAX,
@@ -273,9 +288,12 @@ mod tests {
             command: Command::Lock { resource: ResourceId(255), hold: Duration(u64::MAX), lamport: Some(u64::MAX) },
         };
         let from_board = Header { vector: Vector::default(), ..header.clone() };
-        for (header, body, limit) in
-            [(&header, heartbeat, BODY_MAX), (&from_board, telemetry, TELEMETRY_BODY_MAX), (&header, command, BODY_MAX)]
-        {
+        for (header, body, limit) in [
+            (&header, heartbeat, BODY_MAX),
+            (&header, token, BODY_MAX),
+            (&from_board, telemetry, TELEMETRY_BODY_MAX),
+            (&header, command, BODY_MAX),
+        ] {
             let mut buffer = vec![0; DATAGRAM_MAX];
             assert!(seal(&KEY, header, ME, &body, &mut buffer).len() <= DATAGRAM_MAX);
             assert!(postcard::to_slice(&body, &mut buffer).unwrap().len() <= limit);

@@ -2,8 +2,8 @@
 
 use crate::{
     auth::Key,
-    ids::{NodeId, Term},
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    ids::{NodeId, NodeSet, Term},
+    limits::MEMBERS_MAX,
     time::Duration,
 };
 use heapless::Vec;
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct Stored {
     /// The highest term promised.
     pub term: Term,
-    /// The highest epoch promised for each resource's token.
-    pub epochs: [u32; RESOURCES_MAX],
+    /// The highest epoch of a view accepted.
+    pub epoch: u32,
 }
 
 /// How the cluster clock is kept.
@@ -34,11 +34,21 @@ pub enum ElectionChoice {
     None,
     /// Bully.
     Bully,
+    /// Ring with a list.
+    Ring,
+    /// Chang-Roberts.
+    ChangRoberts,
+    /// Hirschberg-Sinclair.
+    HirschbergSinclair,
+    /// The highest of those that the failure detector trusts.
+    Detector,
 }
 
 /// Who notices deaths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DetectorChoice {
+    /// No answer within `T` means death: only where delays are bounded and nothing is lost.
+    Perfect,
     /// Heartbeats with time-outs that learn.
     EventuallyPerfect,
     /// Only commands: nobody suspects anybody, everyone boots trusting the highest id.
@@ -46,12 +56,38 @@ pub enum DetectorChoice {
 }
 
 /// How nodes take turns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MutexChoice {
     /// They do not.
     None,
+    /// One server, the coordinator.
+    Central,
+    /// Decentralised voting.
+    Voting {
+        /// How many of the members, from the first on, have a vote.
+        replicas: u16,
+    },
+    /// Lamport 1978.
+    Lamport,
+    /// Ricart-Agrawala.
+    RicartAgrawala {
+        /// By node id instead of time: breaks it.
+        by_priority: bool,
+    },
     /// A token on a ring.
     TokenRing,
+    /// A token with sequence numbers.
+    SuzukiKasami,
+    /// Maekawa's voting sets, without care for deadlock.
+    MaekawaPlain {
+        /// Instead of the grid: each node's set, by position.
+        sets: Option<Vec<NodeSet, MEMBERS_MAX>>,
+    },
+    /// Maekawa's voting sets, deadlock free.
+    Maekawa {
+        /// Instead of the grid: each node's set, by position.
+        sets: Option<Vec<NodeSet, MEMBERS_MAX>>,
+    },
 }
 
 /// Requests that a node makes by itself.

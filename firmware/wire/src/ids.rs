@@ -60,27 +60,31 @@ impl Term {
     }
 }
 
-/// A number that only grows along the entries to one resource: epoch above, serial below.
+/// A number that only grows along the entries to one resource: the view's epoch above, the
+/// algorithm's serial below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Fence(pub u64);
 
 impl Fence {
-    /// The fence of a token's visit.
+    /// Bits of the serial.
+    pub const SERIAL_BITS: u32 = 40;
+
+    /// The fence of an entry in a view.
     #[must_use]
-    pub fn new(epoch: u32, serial: u32) -> Fence {
-        Fence((u64::from(epoch) << 32) | u64::from(serial))
+    pub fn new(epoch: u32, serial: u64) -> Fence {
+        Fence((u64::from(epoch) << Self::SERIAL_BITS) | (serial & ((1 << Self::SERIAL_BITS) - 1)))
     }
 
-    /// The token's epoch.
+    /// The view's epoch.
     #[must_use]
     pub fn epoch(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0 >> Self::SERIAL_BITS) as u32
     }
 
-    /// The token's serial within its epoch.
+    /// The entry's serial within the view.
     #[must_use]
-    pub fn serial(self) -> u32 {
-        self.0 as u32
+    pub fn serial(self) -> u64 {
+        self.0 & ((1 << Self::SERIAL_BITS) - 1)
     }
 }
 
@@ -191,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_later_epoch_outranks_every_serial_of_an_earlier_one() {
-        assert!(Fence::new(2, 0) > Fence::new(1, u32::MAX));
+        assert!(Fence::new(2, 0) > Fence::new(1, u64::from(u32::MAX)));
         assert_eq!(Fence::new(3, 9).epoch(), 3);
         assert_eq!(Fence::new(3, 9).serial(), 9);
     }

@@ -21,6 +21,7 @@ pub mod time;
 pub use auth::Key;
 pub use codec::{Opened, Refusal, open, peek_sender, seal};
 pub use config::NodeConfig;
+pub use heapless;
 pub use ids::{Fence, NodeId, NodeSet, ResourceId, Term};
 pub use message::{Body, Header, Kind, Payload, Vector, VectorEntry};
 pub use telemetry::{Event, Observation};

@@ -24,7 +24,7 @@ pub const HOST_HEADER_MAX: usize = HEADER_MAX - MEMBERS_MAX * 10;
 
 /// Longest encoded body between nodes: fixed fields, a set of members, a fence for each resource,
 /// and a list of all members.
-pub const BODY_MAX: usize = 64 + 11 * MEMBERS_MAX.div_ceil(64) + 10 * RESOURCES_MAX + 6 * MEMBERS_MAX;
+pub const BODY_MAX: usize = 64 + 11 * MEMBERS_MAX.div_ceil(64) + 10 * RESOURCES_MAX + 8 * MEMBERS_MAX;
 
 /// Most bytes of observations that one telemetry datagram carries: several small ones, or the
 /// largest.
@@ -42,7 +42,7 @@ pub const DATAGRAM_MAX: usize = TAG_LEN
     };
 
 /// Longest encoded configuration page.
-pub const CONFIG_MAX: usize = 256 + 4 * MEMBERS_MAX;
+pub const CONFIG_MAX: usize = 256 + 16 * MEMBERS_MAX;
 
 /// Longest encoded observation.
 pub const OBSERVATION_MAX: usize = 64 + 10 * MEMBERS_MAX;

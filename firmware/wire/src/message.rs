@@ -54,9 +54,12 @@ pub struct Heartbeat {
     pub term: Term,
     /// Number of its current view within the term.
     pub view: u32,
+    /// The view's epoch: higher than that of every view before it, whoever made it.
+    pub epoch: u32,
     /// Who is in that view.
     pub members: NodeSet,
-    /// A majority has accepted the view and all leases that contradict it have run out.
+    /// Every member has accepted the view, nobody is inside, and all leases that contradict it have
+    /// run out.
     pub installed: bool,
     /// The leader's hardware time of sending, to be repeated in the acknowledgement.
     pub sent: Instant,
@@ -73,8 +76,14 @@ pub struct Heartbeat {
 pub struct HeartbeatAck {
     /// The highest term this node has promised itself to.
     pub term: Term,
-    /// The view that is accepted.
+    /// The view that is accepted: from now on this node enters nothing in an earlier one.
     pub view: u32,
+    /// The highest epoch that this node has accepted.
+    pub epoch: u32,
+    /// Somebody is still inside here, by an earlier view's grant.
+    pub busy: bool,
+    /// Resources whose token is in this node's hands, as bits.
+    pub custody: u8,
     /// The heartbeat's `sent`.
     pub echo: Instant,
     /// The follower's hardware time of sending: a lease counts from here.
@@ -87,54 +96,183 @@ pub struct HeartbeatAck {
     pub fences: Vec<Fence, RESOURCES_MAX>,
 }
 
-/// Bully's messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// What the elections say. Every message carries the term that its originator claims.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ElectionMessage {
-    /// "Is anybody above me alive?"
+    /// Bully: "is anybody above me alive?"
     Election {
         /// The caller's term.
         term: Term,
     },
-    /// "I am, and I take over."
+    /// Bully: "I am, and I take over."
     Answer {
         /// The answered caller's term.
         term: Term,
     },
-    /// "I lead."
+    /// Bully: "I lead."
     Coordinator {
         /// The winner's term.
         term: Term,
     },
+    /// Ring with a list: ELECTION goes round, each appends its id.
+    ListElection {
+        /// The originator's term.
+        term: Term,
+        /// Who has been passed, the originator first.
+        list: Vec<NodeId, MEMBERS_MAX>,
+    },
+    /// Ring with a list: COORDINATOR goes round once more with the new ring's members.
+    ListCoordinator {
+        /// The originator's term.
+        term: Term,
+        /// The highest of the list.
+        leader: NodeId,
+        /// The new ring.
+        list: Vec<NodeId, MEMBERS_MAX>,
+    },
+    /// Chang-Roberts: the largest id so far.
+    Candidate {
+        /// The term of the election.
+        term: Term,
+        /// The id.
+        id: NodeId,
+    },
+    /// Chang-Roberts and Hirschberg-Sinclair: "this one leads", round the ring.
+    Elected {
+        /// The winner's term.
+        term: Term,
+        /// The winner.
+        id: NodeId,
+    },
+    /// Hirschberg-Sinclair: a candidate's probe on its way out.
+    Probe {
+        /// The term of the election.
+        term: Term,
+        /// The candidate.
+        id: NodeId,
+        /// The round: the horizon is `2^round`.
+        round: u8,
+        /// Hops made so far.
+        hops: u16,
+        /// Which way round the ring.
+        clockwise: bool,
+    },
+    /// Hirschberg-Sinclair: nobody within the horizon is larger; on its way back.
+    Reply {
+        /// The term of the election.
+        term: Term,
+        /// The candidate.
+        id: NodeId,
+        /// The round.
+        round: u8,
+        /// Which way the probe went.
+        clockwise: bool,
+    },
 }
 
-/// Messages of mutual exclusion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// What the algorithms of mutual exclusion say.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "one message carries lists, and there is no heap to put them on")]
 pub enum MutexMessage {
-    /// The token: whoever has it may enter.
+    /// Token ring: whoever has it may enter.
     Token {
-        /// Which token: a regenerated one has a higher epoch.
-        epoch: u32,
         /// Grows with each hop.
-        serial: u32,
+        serial: u64,
     },
+    /// Central, Lamport, Ricart-Agrawala, Maekawa, voting: "I want to enter."
+    Request {
+        /// Lamport time of the request; voting: the number of the try.
+        stamp: u64,
+    },
+    /// Suzuki-Kasami: "I want to enter for the so-manieth time."
+    NumberedRequest {
+        /// The number.
+        number: u32,
+    },
+    /// Suzuki-Kasami: the token with what it remembers.
+    ListToken {
+        /// Grows with each hop.
+        serial: u64,
+        /// `LN`: the number of each node's request that was served last, by position.
+        served: Vec<u32, MEMBERS_MAX>,
+        /// Who gets it next, by position.
+        queue: Vec<u16, MEMBERS_MAX>,
+    },
+    /// Central, Maekawa, voting: "you may", or one vote of several.
+    Grant {
+        /// The stamp of the request that is granted.
+        stamp: u64,
+        /// The highest serial of an entry that the granter knows.
+        serial: u64,
+    },
+    /// Voting: "not you, not now."
+    Denied {
+        /// The stamp of the request that is denied.
+        stamp: u64,
+    },
+    /// Lamport: "I have your request; my clock shows this."
+    Acknowledge {
+        /// The sender's Lamport time.
+        stamp: u64,
+    },
+    /// Ricart-Agrawala: "as far as I am concerned, you may."
+    Ok {
+        /// The stamp of the request that is answered.
+        stamp: u64,
+    },
+    /// Ricart-Agrawala, improved: "I have heard you; wait."
+    Deferred {
+        /// The stamp of the request that is answered.
+        stamp: u64,
+    },
+    /// "I am outside again", or "I give your vote back".
+    Release {
+        /// The stamp of the request that is over.
+        stamp: u64,
+        /// The serial of the entry; 0 if it never came to one.
+        serial: u64,
+    },
+    /// Maekawa: "an older request has come: may I have my vote back?"
+    Inquire {
+        /// The stamp of the request that holds the vote.
+        stamp: u64,
+    },
+    /// Maekawa: "you may."
+    Yield {
+        /// The stamp of the request that gives the vote back.
+        stamp: u64,
+    },
+    /// Maekawa: "an older request than yours is before you."
+    Fail {
+        /// The stamp of the request that has to wait.
+        stamp: u64,
+    },
+}
+
+/// The streams of messages from one life to another: elections must get through when all else waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Stream {
+    /// Messages of the election.
+    Election,
+    /// Messages of mutual exclusion.
+    Mutex,
 }
 
 /// What the algorithms send: the textbook's own messages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "one message carries lists, and there is no heap to put them on")]
 pub enum Payload {
     /// Of the election.
     Election(ElectionMessage),
-    /// Of the mutual exclusion on one resource.
-    Mutex(ResourceId, MutexMessage),
-}
-
-/// What a node reports of one resource's token in a census.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TokenSighting {
-    /// The highest epoch and serial this node has seen.
-    pub seen: Fence,
-    /// It holds that token, or has passed it on and not yet learned that it arrived.
-    pub custody: bool,
+    /// Of the mutual exclusion on one resource, in one view.
+    Mutex {
+        /// Which resource.
+        resource: ResourceId,
+        /// The epoch of the view in which it was sent: it means nothing in any other.
+        epoch: u32,
+        /// The message.
+        message: MutexMessage,
+    },
 }
 
 /// What the host asks of a node.
@@ -220,17 +358,19 @@ pub enum Body<'a> {
         /// The message.
         payload: Payload,
     },
-    /// Everything before `next` has arrived.
+    /// Everything of one stream before `next` has arrived.
     Ack {
+        /// Which stream.
+        stream: Stream,
         /// The acknowledged sender's incarnation.
         life: u32,
         /// The next position expected.
         next: u32,
     },
-    /// "Who has seen the token?"
+    /// "Who has the token?"
     Census {
-        /// By whose authority.
-        term: Term,
+        /// The epoch of the view in which it is asked.
+        epoch: u32,
         /// Which count it belongs to.
         round: u32,
         /// Which token.
@@ -238,34 +378,14 @@ pub enum Body<'a> {
     },
     /// A node's answer to the census.
     CensusReply {
-        /// The census's term.
-        term: Term,
+        /// The census's epoch.
+        epoch: u32,
         /// The census's round.
         round: u32,
         /// The census's resource.
         resource: ResourceId,
-        /// What it knows.
-        sighting: TokenSighting,
-    },
-    /// "Accept no token below this epoch any more."
-    Seal {
-        /// By whose authority.
-        term: Term,
-        /// Which token.
-        resource: ResourceId,
-        /// The epoch that is about to begin.
-        epoch: u32,
-    },
-    /// The promise not to; false if a higher epoch is already promised.
-    SealReply {
-        /// The seal's term.
-        term: Term,
-        /// The seal's resource.
-        resource: ResourceId,
-        /// The seal's epoch.
-        epoch: u32,
-        /// Promised.
-        promised: bool,
+        /// It has the token, or has passed it on and not yet learned that it arrived.
+        custody: bool,
     },
     /// A holder uses the resource: asks its keeper.
     Access {
@@ -283,6 +403,8 @@ pub enum Body<'a> {
         /// False: a higher fence has been here.
         accepted: bool,
     },
+    /// "I live": where everybody watches everybody.
+    Alive,
     /// Observations for the collector.
     Telemetry(#[serde(borrow)] Telemetry<'a>),
     /// The collector has everything before this record.
@@ -340,20 +462,44 @@ kinds! {
     Answer = "answer",
     /// Of bully.
     Coordinator = "coordinator",
-    /// Of the token ring.
+    /// Of Chang-Roberts and Hirschberg-Sinclair.
+    Elected = "elected",
+    /// Of Hirschberg-Sinclair.
+    Probe = "probe",
+    /// Of Hirschberg-Sinclair.
+    Reply = "reply",
+    /// Of the token algorithms.
     Token = "token",
+    /// Of mutual exclusion by permission.
+    Request = "request",
+    /// Of central server, voting and Maekawa.
+    Grant = "grant",
+    /// Of voting.
+    Denied = "denied",
+    /// Of Lamport 1978.
+    Acknowledge = "acknowledge",
+    /// Of Ricart-Agrawala.
+    Ok = "ok",
+    /// Of Ricart-Agrawala.
+    Deferred = "deferred",
+    /// Of mutual exclusion by permission.
+    Release = "release",
+    /// Of Maekawa.
+    Inquire = "inquire",
+    /// Of Maekawa.
+    Yield = "yield",
+    /// Of Maekawa.
+    Fail = "fail",
     /// Of the token's guardian.
     Census = "census",
     /// Of the token's guardian.
     CensusReply = "census_reply",
-    /// Of the token's guardian.
-    Seal = "seal",
-    /// Of the token's guardian.
-    SealReply = "seal_reply",
     /// Of the keeper.
     Access = "access",
     /// Of the keeper.
     AccessReply = "access_reply",
+    /// Of the failure detector.
+    Alive = "alive",
     /// Between board and collector.
     Telemetry = "telemetry",
     /// Between board and collector.
@@ -369,10 +515,29 @@ impl Payload {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            Payload::Election(ElectionMessage::Election { .. }) => Kind::Election,
-            Payload::Election(ElectionMessage::Answer { .. }) => Kind::Answer,
-            Payload::Election(ElectionMessage::Coordinator { .. }) => Kind::Coordinator,
-            Payload::Mutex(_, MutexMessage::Token { .. }) => Kind::Token,
+            Payload::Election(message) => match message {
+                ElectionMessage::Election { .. }
+                | ElectionMessage::ListElection { .. }
+                | ElectionMessage::Candidate { .. } => Kind::Election,
+                ElectionMessage::Answer { .. } => Kind::Answer,
+                ElectionMessage::Coordinator { .. } | ElectionMessage::ListCoordinator { .. } => Kind::Coordinator,
+                ElectionMessage::Elected { .. } => Kind::Elected,
+                ElectionMessage::Probe { .. } => Kind::Probe,
+                ElectionMessage::Reply { .. } => Kind::Reply,
+            },
+            Payload::Mutex { message, .. } => match message {
+                MutexMessage::Token { .. } | MutexMessage::ListToken { .. } => Kind::Token,
+                MutexMessage::Request { .. } | MutexMessage::NumberedRequest { .. } => Kind::Request,
+                MutexMessage::Grant { .. } => Kind::Grant,
+                MutexMessage::Denied { .. } => Kind::Denied,
+                MutexMessage::Acknowledge { .. } => Kind::Acknowledge,
+                MutexMessage::Ok { .. } => Kind::Ok,
+                MutexMessage::Deferred { .. } => Kind::Deferred,
+                MutexMessage::Release { .. } => Kind::Release,
+                MutexMessage::Inquire { .. } => Kind::Inquire,
+                MutexMessage::Yield { .. } => Kind::Yield,
+                MutexMessage::Fail { .. } => Kind::Fail,
+            },
         }
     }
 }
@@ -392,10 +557,9 @@ impl Body<'_> {
             Body::Ack { .. } => Kind::Ack,
             Body::Census { .. } => Kind::Census,
             Body::CensusReply { .. } => Kind::CensusReply,
-            Body::Seal { .. } => Kind::Seal,
-            Body::SealReply { .. } => Kind::SealReply,
             Body::Access { .. } => Kind::Access,
             Body::AccessReply { .. } => Kind::AccessReply,
+            Body::Alive => Kind::Alive,
             Body::Telemetry(_) => Kind::Telemetry,
             Body::TelemetryAck { .. } => Kind::TelemetryAck,
             Body::Command { .. } => Kind::Command,

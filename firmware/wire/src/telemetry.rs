@@ -148,7 +148,7 @@ pub enum Event {
         /// Its epoch.
         epoch: u32,
         /// Its serial.
-        serial: u32,
+        serial: u64,
     },
     /// This node, as coordinator, made a token in place of a lost one.
     TokenRegenerated {

@@ -2,15 +2,17 @@
 //! the changelog's **Wire** section and, once a version is released, the protocol's version.
 
 use compasso_wire::{
-    Body, ClusterTime, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term, Vector,
-    VectorEntry,
+    Body, ClusterTime, Duration, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
+    Vector, VectorEntry,
+    config::Stored,
     limits::{
         BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX,
         TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
-    message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Telemetry, TokenSighting},
+    message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
     open, seal,
 };
+use serde::Serialize;
 
 /// Everything before the tag, field by field.
 const CONTENT: &[(&str, &str)] = &[
@@ -32,12 +34,12 @@ const CONTENT: &[(&str, &str)] = &[
     ("01", "floor 1"),
     ("01", "payload 1: Mutex"),
     ("00", "resource 0"),
-    ("00", "message 0: Token"),
     ("03", "epoch 3"),
+    ("00", "message 0: Token"),
     ("8201", "serial 130"),
 ];
 
-const TAG: &str = "e9e6af44cd603d60c2805dae1dafea46";
+const TAG: &str = "87b013056aa541237d95153d323ecc44";
 
 fn header() -> Header {
     let entries = [(1, 12), (1, 9), (1, 200), (1, 41), (0, 0)];
@@ -46,8 +48,9 @@ fn header() -> Header {
 }
 
 fn body() -> Body<'static> {
-    let token = MutexMessage::Token { epoch: 3, serial: 130 };
-    Body::Ordered { life: 1, index: 2, floor: 1, payload: Payload::Mutex(ResourceId(0), token) }
+    let message = MutexMessage::Token { serial: 130 };
+    let payload = Payload::Mutex { resource: ResourceId(0), epoch: 3, message };
+    Body::Ordered { life: 1, index: 2, floor: 1, payload }
 }
 
 #[test]
@@ -65,10 +68,10 @@ fn the_example_of_the_document_is_what_a_node_sends() {
 fn every_body_has_the_number_of_the_document() {
     let (term, resource, fence, at) = (Term(9), ResourceId(0), Fence(5), Instant(1));
     let challenge = Challenge { incarnation: 1, count: 1 };
-    let election = Payload::Election(ElectionMessage::Election { term });
     let heartbeat = Heartbeat {
         term,
         view: 1,
+        epoch: 1,
         members: NodeSet::first(5),
         installed: true,
         sent: at,
@@ -76,43 +79,111 @@ fn every_body_has_the_number_of_the_document() {
         has_time: true,
         fences: [fence].into_iter().collect(),
     };
-    let fences = [fence].into_iter().collect();
-    let ack = HeartbeatAck { term, view: 1, echo: at, renewal: at, votes: true, has_time: true, fences };
+    let ack = HeartbeatAck {
+        term,
+        view: 1,
+        epoch: 1,
+        busy: false,
+        custody: 0,
+        echo: at,
+        renewal: at,
+        votes: true,
+        has_time: true,
+        fences: [fence].into_iter().collect(),
+    };
     let telemetry = Telemetry { first: 0, count: 0, missed: 0, hw: at, raw_ns: 0, rate_ppb: 0, records: &[] };
-    let bodies = [
+    assert_numbered(&[
         Body::Challenge(challenge),
         Body::Proof(challenge),
         Body::Heartbeat(heartbeat),
         Body::HeartbeatAck(ack),
         Body::TimeRequest { sent: at },
         Body::TimeReply { echo: at, cluster: ClusterTime(-1), handling_us: 1 },
-        Body::Plain(election),
+        Body::Plain(Payload::Election(ElectionMessage::Election { term })),
         body(),
-        Body::Ack { life: 1, next: 1 },
-        Body::Census { term, round: 1, resource },
-        Body::CensusReply { term, round: 1, resource, sighting: TokenSighting { seen: fence, custody: false } },
-        Body::Seal { term, resource, epoch: 1 },
-        Body::SealReply { term, resource, epoch: 1, promised: true },
+        Body::Ack { stream: Stream::Mutex, life: 1, next: 1 },
+        Body::Census { epoch: 1, round: 1, resource },
+        Body::CensusReply { epoch: 1, round: 1, resource, custody: false },
         Body::Access { resource, fence },
         Body::AccessReply { resource, fence, accepted: true },
+        Body::Alive,
         Body::Telemetry(telemetry),
         Body::TelemetryAck { next: 1 },
         Body::Command { index: 0, command: Command::Elect },
         Body::CommandAck { next: 1 },
-    ];
-    let mut buffer = [0; DATAGRAM_MAX];
-    for (number, body) in bodies.iter().enumerate() {
-        let bytes = postcard::to_slice(body, &mut buffer).unwrap();
-        assert_eq!(usize::from(bytes[0]), number, "{body:?}");
-    }
+    ]);
+}
+
+#[test]
+fn every_message_of_an_algorithm_has_the_number_of_the_document() {
+    let (term, id, stamp, serial) = (Term(9), NodeId(1), 8, 4);
+    let list = || [id].into_iter().collect();
+    assert_numbered(&[
+        ElectionMessage::Election { term },
+        ElectionMessage::Answer { term },
+        ElectionMessage::Coordinator { term },
+        ElectionMessage::ListElection { term, list: list() },
+        ElectionMessage::ListCoordinator { term, leader: id, list: list() },
+        ElectionMessage::Candidate { term, id },
+        ElectionMessage::Elected { term, id },
+        ElectionMessage::Probe { term, id, round: 0, hops: 1, clockwise: true },
+        ElectionMessage::Reply { term, id, round: 0, clockwise: true },
+    ]);
+    assert_numbered(&[
+        MutexMessage::Token { serial },
+        MutexMessage::Request { stamp },
+        MutexMessage::NumberedRequest { number: 1 },
+        MutexMessage::ListToken { serial, served: [0].into_iter().collect(), queue: [1].into_iter().collect() },
+        MutexMessage::Grant { stamp, serial },
+        MutexMessage::Denied { stamp },
+        MutexMessage::Acknowledge { stamp },
+        MutexMessage::Ok { stamp },
+        MutexMessage::Deferred { stamp },
+        MutexMessage::Release { stamp, serial },
+        MutexMessage::Inquire { stamp },
+        MutexMessage::Yield { stamp },
+        MutexMessage::Fail { stamp },
+    ]);
+    assert_numbered(&[
+        Payload::Election(ElectionMessage::Election { term }),
+        Payload::Mutex { resource: ResourceId(0), epoch: 1, message: MutexMessage::Token { serial } },
+    ]);
+}
+
+#[test]
+fn every_command_has_the_number_of_the_document() {
+    assert_numbered(&[
+        Command::Lock { resource: ResourceId(0), hold: Duration(5), lamport: None },
+        Command::Elect,
+        Command::SetRate { ppb: -1 },
+        Command::DropToken,
+        Command::StopWorkload,
+    ]);
+}
+
+#[test]
+fn fence_and_stored_record_are_those_of_the_document() {
+    assert_eq!(Fence::new(3, 130), Fence(3 * (1 << 40) + 130));
+    let mut buffer = [0; 32];
+    let stored = Stored { term: Term::new(2, NodeId(3)), epoch: 300 };
+    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac02");
 }
 
 #[test]
 fn the_capacities_are_those_of_the_document() {
     if MEMBERS_MAX == 64 {
-        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (672, 32, 539));
+        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (672, 32, 667));
         assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (704, 1024, 1072));
-        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1227, 512));
+        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1355, 1280));
+    }
+}
+
+/// Each is encoded with its place in the list as the number of its variant.
+fn assert_numbered<T: Serialize + core::fmt::Debug>(variants: &[T]) {
+    let mut buffer = [0; DATAGRAM_MAX];
+    for (number, variant) in variants.iter().enumerate() {
+        let bytes = postcard::to_slice(variant, &mut buffer).unwrap();
+        assert_eq!(usize::from(bytes[0]), number, "{variant:?}");
     }
 }
 

@@ -65,9 +65,14 @@ impl Cluster {
     /// The live nodes that hear each other and are a majority of all configured, if there are such.
     #[must_use]
     pub fn majority(&self) -> Option<Vec<u16>> {
-        let live =
-            self.sides.iter().map(|side| side.iter().copied().filter(|id| self.is_live(*id)).collect::<Vec<_>>());
-        live.into_iter().find(|side| 2 * side.len() > self.ids.len())
+        self.components().into_iter().find(|side| 2 * side.len() > self.ids.len())
+    }
+
+    /// The live nodes of each side.
+    #[must_use]
+    pub fn components(&self) -> Vec<Vec<u16>> {
+        let live = |side: &Vec<u16>| side.iter().copied().filter(|id| self.is_live(*id)).collect::<Vec<_>>();
+        self.sides.iter().map(live).filter(|side| !side.is_empty()).collect()
     }
 
     /// Whether this node lives and is on the majority's side.

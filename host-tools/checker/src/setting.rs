@@ -2,6 +2,7 @@
 
 use crate::trace::Event;
 use compasso_scenario::{Scenario, clock_name, detector_name, election_name, mutex_name};
+use compasso_wire::config::MutexChoice;
 use serde_json::{Map, Value, json};
 
 /// The circumstances of a run, as far as its trace tells them.
@@ -23,6 +24,8 @@ pub struct Setting {
     pub detector: Option<String>,
     /// `None` if unknown.
     pub mutex: Option<String>,
+    /// Requests are ordered by priority, not by time: such a rule promises no order.
+    pub by_priority: bool,
     /// How long a grant lasts.
     pub lease_us: i64,
     /// No crystal is farther from nominal.
@@ -48,7 +51,8 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "clock": clock_name(scenario.clock.sync),
         "election": election_name(scenario.election.algorithm),
         "detector": detector_name(scenario.election.detector),
-        "mutex": mutex_name(scenario.mutex.algorithm),
+        "mutex": mutex_name(&scenario.mutex.algorithm),
+        "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true }),
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,
@@ -83,6 +87,7 @@ impl Setting {
             election: text("election"),
             detector: text("detector"),
             mutex: text("mutex"),
+            by_priority: map.get("by_priority").and_then(Value::as_bool).unwrap_or(false),
             lease_us: number("lease_us", 1_000_000),
             drift_ppm: number("drift_ppm", 200),
             suspect_after_us: number("suspect_after_us", 600_000),

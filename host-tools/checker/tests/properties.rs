@@ -61,11 +61,31 @@ fn a_grant_before_the_lease_has_ended_violates_me1() {
 fn a_request_that_starves_violates_me2() {
     violates_exactly("me2", "ME2", "never granted");
     violates_exactly("me2-overtaking", "ME2", "times while the request of 0 waited");
+    violates_exactly("me2-central", "ME2", "1 entered \"cs\" 3 times while the request of 0 waited");
+    assert!(holds("good-central").checked.contains(&"ME2".to_owned()));
+}
+
+#[test]
+fn a_deadlock_violates_me2_and_says_who_waits_for_whom() {
+    violates_exactly("me2-circle", "ME2", "0 waits for 1, 1 waits for 2, 2 waits for 0, a circle");
+}
+
+#[test]
+fn a_later_request_that_is_granted_first_violates_me3() {
+    violates_exactly("me3", "ME3", "1 entered \"cs\" before 0, whose request had happened before its own");
+}
+
+#[test]
+fn nothing_is_promised_of_the_order_of_requests_that_outlive_their_view() {
+    let report = holds("good-view");
+    let outlived = report.not_checked.iter().find(|item| item.property == "ME3");
+    assert_eq!(outlived.map(|item| item.count), Some(2), "{:#?}", report.not_checked);
 }
 
 #[test]
 fn two_leaders_of_one_term_violate_e1() {
     violates_exactly("e1", "E1", "has two leaders: 0 and 1");
+    violates_exactly("e1-reborn", "E1", "has two leaders: 2 in its life 1, and 2 in its life 2");
 }
 
 #[test]

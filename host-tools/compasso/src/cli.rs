@@ -18,6 +18,7 @@ const EXAMPLES: &str = "Examples:
   compasso run --on sim --seed 7                 the same in the simulator, in a blink
   compasso run scenarios/concert.toml --json     for machines: the summary on stdout
   compasso check runs/concert-7-sim/trace.jsonl  judge a recorded trace again
+  compasso compare mutex --nodes 9               what each algorithm costs, beside the book
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -30,6 +31,8 @@ pub enum Command {
     Run(RunArgs),
     /// Judge a recorded trace.
     Check(CheckArgs),
+    /// Measure every algorithm of a family on one workload, beside what the book says.
+    Compare(CompareArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.
@@ -80,6 +83,38 @@ pub struct CheckArgs {
     /// The trace: JSON Lines, one event a line, whoever wrote it.
     pub trace: PathBuf,
     /// Print the findings as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso compare`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso compare mutex                      messages, delays, bytes, load and fairness, 5 nodes
+  compasso compare election --nodes 9         best and worst cases, staged exactly
+  compasso compare mutex --json               for machines: one document on stdout
+  compasso compare mutex --on qemu            the same on emulated boards, in real time
+  compasso compare mutex --svg cost.svg       the chart over N, somewhere else
+
+Each number stands beside its formula; ≠ marks one that the formula does not explain. Mutual
+exclusion is measured at low load (one at a time) and at full load (everybody always wants).
+The chart over N is always simulated.")]
+pub struct CompareArgs {
+    /// What to compare: mutex or election.
+    pub family: String,
+    /// How many nodes.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub nodes: u16,
+    /// Where to perform it: sim (simulator) or qemu (emulated boards).
+    #[arg(long, default_value = "sim", value_name = "STAGE")]
+    pub on: String,
+    /// The chart over N [default: `runs/compare-FAMILY.svg`].
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print the comparison as one JSON document on stdout.
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the verdict.

@@ -2,6 +2,7 @@
 
 mod check;
 mod cli;
+mod compare;
 mod doctor;
 mod outcome;
 mod progress;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {

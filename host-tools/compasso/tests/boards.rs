@@ -81,6 +81,40 @@ fn a_storm_breaks_no_promise_on_emulated_boards() {
     assert!(number(&summary["network"]["refused"]) > 0, "repeated frames must be refused");
 }
 
+/// Every algorithm of mutual exclusion and every election, in seven performances: the coordinator dies
+/// and returns, and one datagram in fifty is lost.
+#[test]
+fn every_mutex_and_every_election_holds_on_emulated_boards() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (election, mutex) in [
+        ("bully", "central"),
+        ("ring", "voting"),
+        ("chang-roberts", "lamport"),
+        ("hirschberg-sinclair", "ricart-agrawala"),
+        ("detector", "token-ring"),
+        ("bully", "suzuki-kasami"),
+        ("ring", "maekawa"),
+    ] {
+        let text = format!(
+            "name = \"{election}-{mutex}\"\nnodes = 5\nseed = 2\nduration = \"21s\"\n\
+             [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+             [election]\nalgorithm = \"{election}\"\n\
+             [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"200ms\", hold = \"5ms\" }}\n\
+             [network]\nloss = 0.02\n\
+             [[step]]\nat = \"4s\"\ncrash = 4\n[[step]]\nat = \"7s\"\nrestart = 4\n\
+             [expect]\nleader = 4\nviolations = 0\nentries_each_min = 10\n"
+        );
+        let scenario = folder.path().join(format!("{election}-{mutex}.toml"));
+        fs::write(&scenario, text).unwrap();
+        let summary = perform(&[scenario.to_str().unwrap()], &folder.path().join(mutex), 0);
+        assert_eq!(summary["violations"], Value::Array(Vec::new()), "{election}, {mutex}");
+        assert_eq!(summary["election"]["agreed"], true, "{election}, {mutex}");
+    }
+}
+
 /// Children of a process that are emulators.
 fn emulators(parent: &Child) -> Vec<u32> {
     let path = format!("/proc/{0}/task/{0}/children", parent.id());

@@ -76,7 +76,7 @@ pub struct Election {
 }
 
 /// The mutual exclusion of a scenario.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mutex {
     /// How nodes take turns.
     pub algorithm: MutexChoice,
@@ -179,6 +179,10 @@ pub fn election_name(choice: ElectionChoice) -> &'static str {
     match choice {
         ElectionChoice::None => "none",
         ElectionChoice::Bully => "bully",
+        ElectionChoice::Ring => "ring",
+        ElectionChoice::ChangRoberts => "chang-roberts",
+        ElectionChoice::HirschbergSinclair => "hirschberg-sinclair",
+        ElectionChoice::Detector => "detector",
     }
 }
 
@@ -186,6 +190,7 @@ pub fn election_name(choice: ElectionChoice) -> &'static str {
 #[must_use]
 pub fn detector_name(choice: DetectorChoice) -> &'static str {
     match choice {
+        DetectorChoice::Perfect => "perfect",
         DetectorChoice::EventuallyPerfect => "eventually-perfect",
         DetectorChoice::Scripted => "scripted",
     }
@@ -193,9 +198,16 @@ pub fn detector_name(choice: DetectorChoice) -> &'static str {
 
 /// The algorithm's name in scenario, trace and summary.
 #[must_use]
-pub fn mutex_name(choice: MutexChoice) -> &'static str {
+pub fn mutex_name(choice: &MutexChoice) -> &'static str {
     match choice {
         MutexChoice::None => "none",
+        MutexChoice::Central => "central",
+        MutexChoice::Voting { .. } => "voting",
+        MutexChoice::Lamport => "lamport",
+        MutexChoice::RicartAgrawala { .. } => "ricart-agrawala",
         MutexChoice::TokenRing => "token-ring",
+        MutexChoice::SuzukiKasami => "suzuki-kasami",
+        MutexChoice::MaekawaPlain { .. } => "maekawa-plain",
+        MutexChoice::Maekawa { .. } => "maekawa",
     }
 }

@@ -46,7 +46,7 @@ impl Scenario {
             clock: self.clock.sync,
             election: self.election.algorithm,
             detector: self.election.detector,
-            mutex: self.mutex.algorithm,
+            mutex: self.mutex.algorithm.clone(),
             resources: 1,
             workload: self.mutex.workload,
             timing: self.timing,

@@ -8,7 +8,7 @@ use crate::{
     step::{self, Action},
 };
 use compasso_wire::{
-    Duration,
+    Duration, NodeSet,
     config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Timing, Workload},
     limits::MEMBERS_MAX,
 };
@@ -86,7 +86,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let hardening = root.get("hardening").map_or(Ok(true), |field| field.boolean())?;
     let (clock, uniform_ppm) = clock(root, &ids, seed)?;
     let election = election(root)?;
-    let (mutex, token_rest) = mutex(root)?;
+    let (mutex, token_rest) = mutex(root, &ids)?;
     deadlock(root)?;
     let network = network(root)?;
     let (mut timing, drift_declared) = timing(root)?;
@@ -203,30 +203,36 @@ fn election(root: &Section<'_>) -> Result<Election, ScenarioError> {
     section.refuse_unknown(&["algorithm", "detector"], &[])?;
     if let Some(field) = section.get("algorithm") {
         election.algorithm = field.choose(
-            &[("none", ElectionChoice::None), ("bully", ElectionChoice::Bully)],
-            &["ring", "chang-roberts", "hirschberg-sinclair", "detector"],
+            &[
+                ("none", ElectionChoice::None),
+                ("bully", ElectionChoice::Bully),
+                ("ring", ElectionChoice::Ring),
+                ("chang-roberts", ElectionChoice::ChangRoberts),
+                ("hirschberg-sinclair", ElectionChoice::HirschbergSinclair),
+                ("detector", ElectionChoice::Detector),
+            ],
+            &[],
         )?;
     }
     if let Some(field) = section.get("detector") {
         election.detector = field.choose(
-            &[("eventually-perfect", DetectorChoice::EventuallyPerfect), ("scripted", DetectorChoice::Scripted)],
-            &["perfect"],
+            &[
+                ("perfect", DetectorChoice::Perfect),
+                ("eventually-perfect", DetectorChoice::EventuallyPerfect),
+                ("scripted", DetectorChoice::Scripted),
+            ],
+            &[],
         )?;
     }
     Ok(election)
 }
 
-fn mutex(root: &Section<'_>) -> Result<(Mutex, Duration), ScenarioError> {
+fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Duration), ScenarioError> {
     let mut mutex = Mutex { algorithm: MutexChoice::None, workload: None };
     let mut token_rest = Timing::default().token_rest;
     let Some(section) = section(root, "mutex")? else { return Ok((mutex, token_rest)) };
-    section.refuse_unknown(&["algorithm", "workload", "token_rest"], &["voting_sets", "replicas", "order"])?;
-    if let Some(field) = section.get("algorithm") {
-        mutex.algorithm = field.choose(
-            &[("none", MutexChoice::None), ("token-ring", MutexChoice::TokenRing)],
-            &["central", "voting", "lamport", "ricart-agrawala", "suzuki-kasami", "maekawa-plain", "maekawa"],
-        )?;
-    }
+    section.refuse_unknown(&["algorithm", "workload", "token_rest", "voting_sets", "replicas", "order"], &[])?;
+    mutex.algorithm = mutex_choice(&section, ids)?;
     if let Some(field) = section.get("workload") {
         let table = field.table("a table like { every = \"200ms\", hold = \"5ms\" }")?;
         table.refuse_unknown(&["every", "hold"], &[])?;
@@ -242,6 +248,97 @@ fn mutex(root: &Section<'_>) -> Result<(Mutex, Duration), ScenarioError> {
         token_rest = rest;
     }
     Ok((mutex, token_rest))
+}
+
+fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, ScenarioError> {
+    const NAMES: [&str; 9] = [
+        "none",
+        "central",
+        "voting",
+        "lamport",
+        "ricart-agrawala",
+        "token-ring",
+        "suzuki-kasami",
+        "maekawa-plain",
+        "maekawa",
+    ];
+    let name = match section.get("algorithm") {
+        Some(field) => field.choose(&NAMES.map(|name| (name, name)), &[])?,
+        None => "none",
+    };
+    for (key, owners) in
+        [("voting_sets", &["maekawa", "maekawa-plain"][..]), ("replicas", &["voting"]), ("order", &["ricart-agrawala"])]
+    {
+        if let Some(field) = section.get(key).filter(|_| !owners.contains(&name)) {
+            return Err(field.error(format!("expected only with algorithm = \"{}\"", owners.join("\" or \""))));
+        }
+    }
+    let replicas = section
+        .get("replicas")
+        .map(|field| field.integer(1..=ids.len() as u64, "how many nodes have a vote"))
+        .transpose()?;
+    let by_priority = section
+        .get("order")
+        .map(|field| field.choose(&[("timestamp", false), ("priority", true)], &[]))
+        .transpose()?
+        .unwrap_or(false);
+    let sets = voting_sets(section, ids)?;
+    Ok(match name {
+        "central" => MutexChoice::Central,
+        "voting" => MutexChoice::Voting { replicas: replicas.unwrap_or(ids.len() as u64) as u16 },
+        "lamport" => MutexChoice::Lamport,
+        "ricart-agrawala" => MutexChoice::RicartAgrawala { by_priority },
+        "token-ring" => MutexChoice::TokenRing,
+        "suzuki-kasami" => MutexChoice::SuzukiKasami,
+        "maekawa-plain" => MutexChoice::MaekawaPlain { sets },
+        "maekawa" => MutexChoice::Maekawa { sets },
+        _ => MutexChoice::None,
+    })
+}
+
+type VotingSets = compasso_wire::heapless::Vec<NodeSet, MEMBERS_MAX>;
+
+/// Each node's voting set, in the order of the ids, if they keep Maekawa's conditions.
+fn voting_sets(section: &Section<'_>, ids: &[u16]) -> Result<Option<VotingSets>, ScenarioError> {
+    const SHAPE: &str = "one list of ids a node, like [[0, 1], [1, 2], [2, 0]]";
+    let Some(field) = section.get("voting_sets") else { return Ok(None) };
+    let items = field.list(SHAPE)?;
+    if items.len() != ids.len() {
+        return Err(field.error(format!(
+            "expected one set for each of the {} nodes, found {}",
+            ids.len(),
+            items.len()
+        )));
+    }
+    let mut sets = VotingSets::new();
+    for item in &items {
+        let mut set = NodeSet::EMPTY;
+        for member in item.list(SHAPE)? {
+            let id = member.id(ids)?;
+            ids.iter().position(|other| *other == id).into_iter().for_each(|position| set.insert(position));
+        }
+        let _fits = sets.push(set);
+    }
+    for (position, (set, item)) in sets.iter().zip(&items).enumerate() {
+        let id = ids[position];
+        if !set.contains(position) {
+            return Err(item.error(format!("expected node {id} to be in its own set")));
+        }
+        if set.len() != sets[0].len() {
+            return Err(item.error("expected all sets to be of one size"));
+        }
+        if let Some(other) = sets.iter().position(|other| set.iter().all(|member| !other.contains(member))) {
+            return Err(item.error(format!(
+                "expected any two sets to have a node in common; those of {id} and {} have none",
+                ids[other]
+            )));
+        }
+        let times = |position| sets.iter().filter(|set| set.contains(position)).count();
+        if times(position) != times(0) {
+            return Err(field.error("expected every node to be in equally many sets"));
+        }
+    }
+    Ok(Some(sets))
 }
 
 fn deadlock(root: &Section<'_>) -> Result<(), ScenarioError> {

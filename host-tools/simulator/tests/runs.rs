@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{concert, count, storm};
-use compasso_checker::{Event, Fault, NetworkStats, RunInfo, check, judge, trace::write_trace};
+use common::concert;
+use compasso_checker::{Event, NetworkStats, RunInfo, check, judge, trace::write_trace};
 use compasso_simulator::perform;
 
 fn bytes(seed: u64) -> Vec<u8> {
@@ -31,38 +31,6 @@ fn the_concert_holds_with_every_seed() {
 }
 
 #[test]
-fn every_promise_holds_through_sixty_storms() {
-    let (mut entries, mut leaders, mut regenerated, mut fenced) = (0, 0, 0, 0);
-    let mut faults = std::collections::BTreeMap::new();
-    for seed in 1..=60 {
-        let scenario = storm(seed);
-        let trace = perform(&scenario).trace;
-        let report = check(&trace);
-        assert!(report.violations.is_empty(), "storm {seed}: {:#?}\n{}", report.violations, scenario.to_toml());
-        entries += count(&trace, |event| matches!(event, Event::CsEnter { .. }));
-        leaders += count(&trace, |event| matches!(event, Event::Leader { .. }));
-        regenerated += count(&trace, |event| matches!(event, Event::TokenRegenerated { .. }));
-        fenced += count(&trace, |event| matches!(event, Event::Fenced { .. }));
-        assert_eq!(count(&trace, |event| matches!(event, Event::Overflow { .. })), 0, "storm {seed}: a queue was full");
-        for event in &trace {
-            if let Event::Fault(fault) = &event.event {
-                let kind = match fault {
-                    Fault::Crash(_) => "crash",
-                    Fault::Pause(_) => "pause",
-                    Fault::Partition(_) => "partition",
-                    Fault::DropToken => "drop_token",
-                    _ => continue,
-                };
-                *faults.entry(kind).or_insert(0) += 1;
-            }
-        }
-    }
-    println!("{entries} entries, {leaders} leaders named, {regenerated} regenerations, {fenced} fenced, {faults:?}");
-    assert!(entries > 10_000 && leaders > 1000 && regenerated > 60 && fenced > 0, "the storms were too mild");
-    assert!(["crash", "pause", "partition", "drop_token"].iter().all(|kind| faults.contains_key(kind)));
-}
-
-#[test]
 fn a_whole_cluster_that_was_switched_off_comes_back() {
     let mut steps = String::new();
     for id in 0..5 {
@@ -80,17 +48,34 @@ fn a_whole_cluster_that_was_switched_off_comes_back() {
     }
 }
 
-#[test]
-fn sixty_four_nodes_agree_and_take_turns() {
-    let text = "name = \"many\"\nnodes = 64\nseed = 1\nduration = \"20s\"\n[clock]\nsync = \"cristian\"\n\
-        skew_ppm = { uniform = 50 }\n[election]\nalgorithm = \"bully\"\n[mutex]\nalgorithm = \"token-ring\"\n\
-        workload = { every = \"500ms\", hold = \"1ms\" }\ntoken_rest = \"1ms\"\n[network]\nloss = 0.01\n\
-        [[step]]\nat = \"8s\"\ncrash = 63\n";
-    let scenario = compasso_scenario::Scenario::parse(text, "many").unwrap();
+/// Sixty-four nodes, of which the leader dies: everybody enters, everybody agrees.
+fn sixty_four(election: &str, mutex: &str) {
+    let text = format!(
+        "name = \"many\"\nnodes = 64\nseed = 1\nduration = \"20s\"\n\
+         [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 50 }}\n[election]\nalgorithm = \"{election}\"\n\
+         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"4s\", hold = \"1ms\" }}\ntoken_rest = \"1ms\"\n\
+         [network]\nloss = 0.01\n[[step]]\nat = \"7s\"\ncrash = 63\n"
+    );
+    let scenario = compasso_scenario::Scenario::parse(&text, "many").unwrap();
     let run = perform(&scenario);
     let summary = judge(&run.trace, &RunInfo::new(scenario, "sim", NetworkStats::default()));
-    assert_eq!(summary.violations, []);
-    let election = summary.election.unwrap();
-    assert_eq!((election.leader, election.agreed), (Some(62), true));
-    assert!(summary.mutex.unwrap().by_node.values().all(|entries| *entries > 5));
+    assert_eq!(summary.violations, [], "{election}, {mutex}");
+    let agreed = summary.election.map(|election| (election.leader, election.agreed));
+    assert_eq!(agreed, Some((Some(62), true)), "{election}, {mutex}");
+    let entries = summary.mutex.map(|mutex| mutex.by_node).unwrap_or_default();
+    assert!(entries.len() >= 63 && entries.values().all(|entries| *entries >= 1), "{election}, {mutex}: {entries:?}");
+}
+
+#[test]
+fn sixty_four_nodes_take_turns_with_every_algorithm() {
+    for mutex in ["central", "voting", "lamport", "ricart-agrawala", "token-ring", "suzuki-kasami", "maekawa"] {
+        sixty_four("bully", mutex);
+    }
+}
+
+#[test]
+fn sixty_four_nodes_agree_with_every_election() {
+    for election in ["ring", "chang-roberts", "hirschberg-sinclair", "detector"] {
+        sixty_four(election, "token-ring");
+    }
 }

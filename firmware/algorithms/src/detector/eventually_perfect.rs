@@ -3,21 +3,13 @@
 //! often, since each wrong suspicion is taken back and lengthens that node's time-out.
 //! Assumes that delays have some bound, which nobody knows.
 
+pub use super::Change;
 use crate::{context::Delays, members::Members};
-use compasso_wire::{Duration, Instant, NodeId, NodeSet, limits::MEMBERS_MAX};
+use compasso_wire::{Duration, Instant, NodeSet, limits::MEMBERS_MAX};
 use heapless::Vec;
 
 /// Longest time-out that wrong suspicions can lead to.
 pub const TIMEOUT_MAX: Duration = Duration::from_millis(60_000);
-
-/// What the detector changes its mind about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
-    /// This node has been silent for too long.
-    Suspected(NodeId),
-    /// The suspicion was wrong.
-    Trusted(NodeId),
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Peer {
@@ -132,6 +124,7 @@ impl EventuallyPerfect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use compasso_wire::NodeId;
 
     const TIMEOUT: Duration = Duration::from_millis(600);
 

@@ -4,54 +4,9 @@
 //! Assumes that whoever lives answers within `T = 2·T_trans + T_process`. Where that fails, two
 //! nodes may announce themselves, but never in the same term: a term names its claimant.
 
+use super::{Command, Event};
 use crate::context::{Algorithm, Context};
 use compasso_wire::{Duration, Instant, NodeId, Term, message::ElectionMessage as Message};
-
-/// What the node asks of its election.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
-    /// Hold an election: the coordinator is dead, or this node has just come back.
-    Start {
-        /// Who was noticed to be dead, if anybody.
-        dead: Option<NodeId>,
-    },
-    /// Somebody's sign of life shows that it leads in this term.
-    Observe {
-        /// Who.
-        leader: NodeId,
-        /// Of which term.
-        term: Term,
-    },
-    /// Everybody boots knowing who leads; no election is held.
-    Assume {
-        /// Who.
-        leader: NodeId,
-        /// Of which term.
-        term: Term,
-    },
-    /// A term this high exists: claims must be higher.
-    Note {
-        /// The term.
-        term: Term,
-    },
-}
-
-/// What the election tells its node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// An election of our own began; until it ends nobody is elected.
-    Started {
-        /// The term we claim if we win.
-        term: Term,
-    },
-    /// The election ended.
-    Elected {
-        /// Who leads.
-        leader: NodeId,
-        /// In which term.
-        term: Term,
-    },
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -193,6 +148,8 @@ impl Algorithm for Bully {
             }
             Command::Assume { leader, term } => self.follow(leader, term, cx),
             Command::Note { term } => self.note(term),
+            // Silence within `T` is all that tells this algorithm who is dead.
+            Command::Unreachable { .. } | Command::Suspected { .. } | Command::Trusted { .. } => {}
         }
     }
 
@@ -214,8 +171,15 @@ impl Algorithm for Bully {
             Message::Coordinator { term } if from > cx.me() && term >= self.elected => {
                 self.follow(from, term, cx);
             }
-            // Against the direction, or of a term that has been superseded.
-            Message::Election { .. } | Message::Coordinator { .. } => {}
+            // Against the direction, of a term that has been superseded, or another algorithm's.
+            Message::Election { .. }
+            | Message::Coordinator { .. }
+            | Message::ListElection { .. }
+            | Message::ListCoordinator { .. }
+            | Message::Candidate { .. }
+            | Message::Elected { .. }
+            | Message::Probe { .. }
+            | Message::Reply { .. } => {}
         }
     }
 

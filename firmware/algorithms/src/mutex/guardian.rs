@@ -1,194 +1,89 @@
-//! The token's guardian: notices that the token is lost, and makes a new one with a higher epoch.
-//! Promise: at most one token of each epoch, and none of an older epoch is accepted once a newer
-//! one exists.
-//! Assumes a coordinator whose view holds a majority, and that whoever is not in the view has no
-//! valid lease: the membership installs a view only after the leases of those left out have ended.
+//! The token's guardian: the coordinator notices that the token is lost.
+//! Promise: a token that nobody in the view has is reported lost.
+//! Assumes that every member of the view answers in the end; who does not is left out by the next view.
 //!
-//! The coordinator asks every member of its view whether it has the token (a *census*). A token on
-//! its way can be missed by one census: the receiver answers before it arrives, the sender after.
-//! But it cannot be missed by two in a row that saw the same highest serial: had it moved between
-//! them, the serial would have grown; had it been under way during both, its sender, which keeps
-//! custody until it learns of the arrival, would have answered for it in the first. So two empty
-//! counts with one serial mean that it is lost. Every member then promises (a *seal*) to accept no
-//! token below the new epoch, and only then is the new token made.
+//! A token on its way may be missed: its receiver answers before it arrives, its sender after. That
+//! costs a regeneration too many and breaks nothing: a lost token is replaced by a new view, in which
+//! the old one means nothing, and which begins only when nobody is inside.
 
 use crate::context::{Context, Delays};
-use compasso_wire::{Duration, Fence, Instant, NodeSet, Term, message::TokenSighting};
+use compasso_wire::{Duration, Instant, NodeSet};
 
-/// What the guardian asks the view's members, by broadcast.
+/// "Who has the token?", to every member of the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Question {
-    /// Who has seen the token?
-    Census {
-        /// Which count.
-        round: u32,
-    },
-    /// Accept no token below this epoch any more.
-    Seal {
-        /// The epoch that is about to begin.
-        epoch: u32,
-    },
+pub struct Census {
+    /// Which count.
+    pub round: u32,
 }
 
-/// What the guardian tells its node.
+/// Nobody has the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// Make a token of this epoch, here.
-    Make {
-        /// The epoch.
-        epoch: u32,
-        /// There was one before: this one replaces it.
-        replaces: bool,
-    },
-}
+pub struct Lost;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
-    /// Not the coordinator, or without authority.
+    /// Not the coordinator, without authority, or there is no token to guard.
     Bystander,
-    /// The token was seen lately; look again at that time.
-    Watching { seen: Fence, count_at: Instant },
-    /// Counting: who of `missing` has not answered yet.
-    Counting {
-        round: u32,
-        missing: NodeSet,
-        highest: Fence,
-        custody: bool,
-        before: Option<Fence>,
-        ask_again_at: Instant,
-    },
-    /// Sealing: who of `missing` has not promised yet.
-    Sealing { epoch: u32, missing: NodeSet, replaces: bool, ask_again_at: Instant },
+    /// The token was seen lately; look for it then.
+    Watching { count_at: Instant },
+    /// Who of `missing` has not answered yet?
+    Counting { round: u32, missing: NodeSet, ask_again_at: Instant },
 }
 
-/// One node's part in guarding one token: its own promises, and the coordinator's work.
+/// One node's part in guarding one token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guardian {
-    seen: Fence,
-    sealed: u32,
-    /// To whom the seal was promised: the same asker may ask again.
-    sealed_for: Term,
     role: Role,
     round: u32,
     /// How long a token may stay out of sight before it is looked for.
     patience: Duration,
 }
 
-type Cx<'a> = Context<'a, Question, Event>;
+type Cx<'a> = Context<'a, Census, Lost>;
 
 impl Guardian {
-    /// A node that promised in an earlier life to accept no token below `sealed`.
+    /// A guardian that guards nothing yet.
     #[must_use]
-    pub fn new(sealed: u32, patience: Duration) -> Guardian {
-        Guardian {
-            seen: Fence::new(sealed, 0),
-            sealed,
-            sealed_for: Term::ZERO,
-            role: Role::Bystander,
-            round: 0,
-            patience,
-        }
+    pub fn new(patience: Duration) -> Guardian {
+        Guardian { role: Role::Bystander, round: 0, patience }
     }
 
-    /// Whether this token may be accepted: it is no repeat, and of no epoch that has been replaced.
-    #[must_use]
-    pub fn admits(&self, token: Fence) -> bool {
-        token.epoch() >= self.sealed && token > self.seen
+    /// This node is the coordinator with authority over a view with a token; or it is not any more.
+    pub fn appoint(&mut self, appointed: bool, cx: &Cx<'_>) {
+        self.role = if appointed { self.watching(cx) } else { Role::Bystander };
     }
 
-    /// A token with these numbers is here, or has just left for the next node.
-    pub fn saw(&mut self, token: Fence) {
-        self.seen = self.seen.max(token);
-    }
-
-    /// The lowest epoch that this node still accepts: what must be remembered over a restart.
-    #[must_use]
-    pub fn sealed(&self) -> u32 {
-        self.sealed
-    }
-
-    /// The answer to a census, given whether the token is in this node's hands.
-    #[must_use]
-    pub fn sighting(&self, custody: bool) -> TokenSighting {
-        TokenSighting { seen: self.seen.max(Fence::new(self.sealed, 0)), custody }
-    }
-
-    /// Promises the leader of `term` not to accept tokens below `epoch`, unless that much or more
-    /// is already promised to another.
-    pub fn seal(&mut self, epoch: u32, term: Term) -> bool {
-        if epoch > self.sealed {
-            self.sealed = epoch;
-            self.sealed_for = term;
-        }
-        epoch == self.sealed && term == self.sealed_for
-    }
-
-    /// A newer token than those below `epoch` is known to exist.
-    pub fn retire(&mut self, epoch: u32) {
-        self.sealed = self.sealed.max(epoch);
-    }
-
-    /// This node is the coordinator, and its view `cx.view` is in force; or it is not any more.
-    pub fn appoint(&mut self, authority: bool, cx: &mut Cx<'_>) {
-        match (authority, self.role) {
-            // Whoever is not in this view may have had the token: look for it at once.
-            (true, Role::Bystander | Role::Watching { .. }) => {
-                self.role = Role::Watching { seen: self.seen, count_at: cx.now };
-            }
-            // The view changed under the count: whoever left may have had the token.
-            (true, Role::Counting { .. } | Role::Sealing { .. }) => self.count(None, cx),
-            (false, _) => self.role = Role::Bystander,
+    /// The token is here.
+    pub fn saw(&mut self, cx: &Cx<'_>) {
+        if self.role != Role::Bystander {
+            self.role = self.watching(cx);
         }
     }
 
     /// A member's answer to the census.
-    pub fn handle_sighting(&mut self, position: usize, round: u32, sighting: TokenSighting, cx: &mut Cx<'_>) {
-        if let Role::Counting { round: current, missing, highest, custody, .. } = &mut self.role
-            && *current == round
-            && missing.contains(position)
-        {
-            missing.remove(position);
-            *highest = (*highest).max(sighting.seen);
-            *custody |= sighting.custody;
-            self.conclude(cx);
+    pub fn handle_reply(&mut self, position: usize, round: u32, custody: bool, cx: &mut Cx<'_>) {
+        let Role::Counting { round: current, missing, .. } = &mut self.role else { return };
+        if *current != round || !missing.contains(position) {
+            return;
         }
-    }
-
-    /// A member's promise.
-    pub fn handle_promise(&mut self, position: usize, epoch: u32, promised: bool, cx: &mut Cx<'_>) {
-        if let Role::Sealing { epoch: current, missing, .. } = &mut self.role
-            && *current == epoch
-            && missing.contains(position)
-        {
-            if !promised {
-                return self.count(None, cx); // It knows of a higher epoch: count again.
-            }
-            missing.remove(position);
-            self.conclude(cx);
+        missing.remove(position);
+        if custody {
+            self.role = self.watching(cx);
+        } else if missing.is_empty() {
+            self.role = self.watching(cx);
+            cx.emit(Lost);
         }
     }
 
     /// Acts on every deadline at or before `cx.now`.
     pub fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
-        match &mut self.role {
-            Role::Watching { seen, count_at } if cx.now >= *count_at => {
-                if *seen == self.seen {
-                    self.count(None, cx);
-                } else {
-                    self.role = Role::Watching { seen: self.seen, count_at: cx.now + self.patience };
-                }
+        match self.role {
+            Role::Watching { count_at } if cx.now >= count_at => {
+                self.round += 1;
+                self.ask(self.round, cx.view, cx);
             }
-            Role::Counting { round, missing, ask_again_at, .. } if cx.now >= *ask_again_at => {
-                *ask_again_at = cx.now + ask_again(cx.delays);
-                let (round, missing) = (*round, *missing);
-                ask(missing, Question::Census { round }, cx);
-            }
-            Role::Sealing { epoch, missing, ask_again_at, .. } if cx.now >= *ask_again_at => {
-                *ask_again_at = cx.now + ask_again(cx.delays);
-                let (epoch, missing) = (*epoch, *missing);
-                ask(missing, Question::Seal { epoch }, cx);
-            }
-            Role::Bystander | Role::Watching { .. } | Role::Counting { .. } | Role::Sealing { .. } => {}
+            Role::Counting { round, missing, ask_again_at } if cx.now >= ask_again_at => self.ask(round, missing, cx),
+            Role::Bystander | Role::Watching { .. } | Role::Counting { .. } => {}
         }
     }
 
@@ -197,59 +92,87 @@ impl Guardian {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.role {
             Role::Bystander => None,
-            Role::Watching { count_at, .. } => Some(count_at),
-            Role::Counting { ask_again_at, .. } | Role::Sealing { ask_again_at, .. } => Some(ask_again_at),
+            Role::Watching { count_at } => Some(count_at),
+            Role::Counting { ask_again_at, .. } => Some(ask_again_at),
         }
     }
 
-    fn count(&mut self, before: Option<Fence>, cx: &mut Cx<'_>) {
-        self.round += 1;
-        self.role = Role::Counting {
-            round: self.round,
-            missing: cx.view,
-            highest: Fence::default(),
-            custody: false,
-            before,
-            ask_again_at: cx.now + ask_again(cx.delays),
-        };
-        ask(cx.view, Question::Census { round: self.round }, cx);
+    fn watching(&self, cx: &Cx<'_>) -> Role {
+        Role::Watching { count_at: cx.now + self.patience }
     }
 
-    fn conclude(&mut self, cx: &mut Cx<'_>) {
-        match self.role {
-            Role::Counting { missing, highest, custody, before, .. } if missing.is_empty() => {
-                if custody {
-                    self.role = Role::Watching { seen: self.seen, count_at: cx.now + self.patience };
-                } else if before == Some(highest) {
-                    let epoch = highest.epoch() + 1;
-                    self.role = Role::Sealing {
-                        epoch,
-                        missing: cx.view,
-                        replaces: highest.epoch() > 0,
-                        ask_again_at: cx.now + ask_again(cx.delays),
-                    };
-                    ask(cx.view, Question::Seal { epoch }, cx);
-                } else {
-                    self.count(Some(highest), cx);
-                }
-            }
-            Role::Sealing { epoch, missing, replaces, .. } if missing.is_empty() => {
-                self.role = Role::Watching { seen: self.seen, count_at: cx.now + self.patience };
-                cx.emit(Event::Make { epoch, replaces });
-            }
-            Role::Bystander | Role::Watching { .. } | Role::Counting { .. } | Role::Sealing { .. } => {}
+    /// Asks everybody in the set; the node answers its own question without sending it.
+    fn ask(&mut self, round: u32, missing: NodeSet, cx: &mut Cx<'_>) {
+        self.role = Role::Counting { round, missing, ask_again_at: cx.now + again(cx.delays) };
+        let members = cx.members;
+        for id in members.of(missing) {
+            cx.send(id, Census { round });
         }
     }
 }
 
-fn ask_again(delays: Delays) -> Duration {
+fn again(delays: Delays) -> Duration {
     delays.answer()
 }
 
-/// To everybody in the set; the node answers its own question without sending it.
-fn ask(set: NodeSet, question: Question, cx: &mut Cx<'_>) {
-    let members = cx.members;
-    for id in members.of(set) {
-        cx.send(id, question);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Members, Output};
+    use compasso_wire::NodeId;
+
+    fn with(now: u64, act: impl FnOnce(&mut Cx<'_>)) -> Output<Census, Lost> {
+        let members = Members::new(&[0, 1, 2].map(NodeId), NodeId(2)).unwrap();
+        let mut output = Output::default();
+        let delays = Delays { trans: Duration(1000), process: Duration(100) };
+        act(&mut Context {
+            now: Instant(now),
+            members: &members,
+            view: members.all(),
+            leader: NodeId(2),
+            lamport: 0,
+            random: 0,
+            delays,
+            output: &mut output,
+        });
+        output
+    }
+
+    fn counting() -> Guardian {
+        let mut guardian = Guardian::new(Duration(10_000));
+        with(0, |cx| guardian.appoint(true, cx));
+        assert!(with(9_999, |cx| guardian.handle_timeout(cx)).messages.is_empty());
+        assert_eq!(with(10_000, |cx| guardian.handle_timeout(cx)).messages.len(), 3);
+        guardian
+    }
+
+    #[test]
+    fn a_token_that_nobody_has_is_lost_once_everybody_has_said_so() {
+        let mut guardian = counting();
+        for position in [0, 1, 1] {
+            assert!(with(10_001, |cx| guardian.handle_reply(position, 1, false, cx)).events.is_empty());
+        }
+        assert_eq!(with(10_001, |cx| guardian.handle_reply(2, 1, false, cx)).events.len(), 1);
+    }
+
+    #[test]
+    fn a_token_that_somebody_has_is_watched_on() {
+        let mut guardian = counting();
+        with(10_001, |cx| guardian.handle_reply(0, 1, true, cx));
+        for position in [1, 2] {
+            assert!(with(10_001, |cx| guardian.handle_reply(position, 1, false, cx)).events.is_empty());
+        }
+        assert_eq!(guardian.poll_timeout(), Some(Instant(20_001)));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_and_an_old_answer_counts_for_nothing() {
+        let mut guardian = counting();
+        with(10_001, |cx| guardian.handle_reply(0, 1, false, cx));
+        assert_eq!(with(12_100, |cx| guardian.handle_timeout(cx)).messages.len(), 2);
+        assert!(with(12_101, |cx| guardian.handle_reply(1, 7, false, cx)).events.is_empty());
+        assert_eq!(guardian.poll_timeout(), Some(Instant(14_200)));
+        with(12_102, |cx| guardian.appoint(false, cx));
+        assert_eq!(guardian.poll_timeout(), None);
     }
 }

@@ -127,7 +127,7 @@ fn codec(cluster: &mut Cluster, buffer: &mut [u8; DATAGRAM_MAX]) {
 }
 
 fn token() -> Body<'static> {
-    let payload = Payload::Mutex(RESOURCE, MutexMessage::Token { epoch: 1, serial: 1000 });
+    let payload = Payload::Mutex { resource: RESOURCE, epoch: 1, message: MutexMessage::Token { serial: 1000 } };
     Body::Ordered { life: 1, index: 1000, floor: 1000, payload }
 }
 
@@ -135,6 +135,7 @@ fn largest() -> Body<'static> {
     Body::Heartbeat(Heartbeat {
         term: Term(u64::MAX),
         view: u32::MAX,
+        epoch: u32::MAX,
         members: NodeSet::first(MEMBERS_MAX),
         installed: true,
         sent: Instant(u64::MAX),

@@ -1,6 +1,7 @@
-//! E1: (a) no term has two leaders; (b) nobody goes back to a leader of a lower term; (c) a stated
-//! time after a fault every live node of the majority's side names its highest live id; and a
-//! side without a majority has no authority: nobody enters there once the leases have ended.
+//! E1: (a) no term has two leaders, and two lives of one node are two; (b) nobody goes back to a
+//! leader of a lower term; (c) a stated time after a fault every live node of the majority's side
+//! names its highest live id; and a side without a majority has no authority: nobody enters there
+//! once the leases have ended. Without hardening there is no majority to need: (c) holds on each side.
 
 use super::unique;
 use crate::{
@@ -53,8 +54,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
 /// (a) and (b).
 fn terms(trace: &Trace<'_>, findings: &mut Findings) -> u64 {
     let mut leaders: BTreeMap<u64, (u16, usize)> = BTreeMap::new();
+    let mut reigns: BTreeMap<u64, (u32, usize)> = BTreeMap::new();
     let mut named = 0;
-    for ((node, _), stream) in &trace.streams {
+    for ((node, inc), stream) in &trace.streams {
         let mut highest: Option<(u64, usize)> = None;
         for index in stream.iter().copied() {
             let Event::Leader { id, term } = trace.event(index).event else { continue };
@@ -67,6 +69,17 @@ fn terms(trace: &Trace<'_>, findings: &mut Findings) -> u64 {
                     unique([first, id]),
                     format!("term {term} has two leaders: {first} and {id}"),
                     trace.names(&[whose, index]),
+                );
+            }
+            let (life, claimed) =
+                if id == *node { *reigns.entry(term).or_insert((*inc, index)) } else { (*inc, index) };
+            if first == id && life != *inc {
+                findings.violation(
+                    "E1",
+                    trace.event(index).at_us(),
+                    vec![id],
+                    format!("term {term} has two leaders: {id} in its life {life}, and {id} in its life {inc}"),
+                    trace.names(&[claimed, index]),
                 );
             }
             if let Some((seen, before)) = highest
@@ -108,6 +121,10 @@ fn agreement(trace: &Trace<'_>, findings: &mut Findings) {
                 "agreement on the highest live id: with a scripted detector nobody notices a fault by itself",
                 1,
             );
+        } else if !trace.setting.hardening {
+            for side in cluster.components() {
+                agree(trace, &namings, &side, (until - settle, until), findings);
+            }
         } else if let Some(side) = cluster.majority() {
             agree(trace, &namings, &side, (until - settle, until), findings);
         } else {

@@ -27,7 +27,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
             findings.not_checked("E2", "the run was interrupted during an election", 1);
         } else if waited.is_some_and(|waited| trace.setting.known && waited < trace.setting.settle_us()) {
             findings.not_checked("E2", "an election was under way when the run ended", 1);
-        } else if !at_end.is_live(*node) || (trace.setting.known && !at_end.has_majority(*node)) {
+        } else if !at_end.is_live(*node)
+            || (trace.setting.known && trace.setting.hardening && !at_end.has_majority(*node))
+        {
             findings.not_checked("E2", "a node was paused or without a majority at the end", 1);
         } else {
             findings.violation(

@@ -10,6 +10,10 @@ use crate::{
 use std::collections::BTreeMap;
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
+    if !trace.setting.hardening {
+        findings.not_checked("fence", "the bare textbook rules promise no fences", 1);
+        return;
+    }
     let mut decided = 0;
     for (resource, list) in &entries.by_resource {
         let fenced: Vec<&Entry> = list.iter().filter(|entry| entry.fence > 0).collect();

@@ -1,9 +1,19 @@
 //! ME2: every request is granted in the end.
 //!
-//! Bounded in overtakings: on a ring nobody enters more than once while another waits for the
-//! token's round; a second time is allowed for a round that was under way. In the simulator also
-//! bounded in time, once the last fault has settled.
+//! Bounded in overtakings: in quiet times nobody enters more than twice while another waits.
+//!
+//! - Token ring: once in the token's round, and once in a round that was under way.
+//! - Lamport, Ricart-Agrawala: once with a permission that was given before the request was made, and
+//!   once with one that was given to an older request. That permission carries a later time than the
+//!   request's, so whatever its holder asks next is younger.
+//! - Central, Suzuki-Kasami, Maekawa: the same, counted from when all who were asked have heard of the
+//!   request; what they do before that is the network's fault. Queues are first come first served, or by
+//!   time as above.
+//! - Voting starts over at random: no bound.
+//!
+//! In the simulator also bounded in time, once the last fault has settled.
 
+use super::waits::Waits;
 use crate::{
     cluster::{Cluster, disturbs},
     entries::{Entries, Entry},
@@ -13,7 +23,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Another node enters at most this often while a request waits on a ring that nothing disturbs.
+/// Another node enters at most this often while a request waits and nothing disturbs.
 const OVERTAKE_MAX: u64 = 2;
 /// Of one wait, no more visits of others than this are looked at: a longer one is told long before.
 const SCAN_MAX: usize = 4096;
@@ -25,22 +35,41 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
         return;
     }
     findings.decided("ME2", entries.requests - entries.outstanding.len() as u64);
-    outstanding(trace, entries, findings);
-    match trace.setting.mutex.as_deref() {
-        Some("token-ring") => {
+    let waits = Waits::new(trace);
+    outstanding(trace, entries, &waits, findings);
+    let since = match trace.setting.mutex.as_deref() {
+        Some("ricart-agrawala") if trace.setting.by_priority => {
+            Err("who has a high priority may overtake without bound")
+        }
+        Some("token-ring" | "lamport" | "ricart-agrawala") => Ok(Since::Made),
+        Some("central" | "suzuki-kasami" | "maekawa" | "maekawa-plain") => Ok(Since::Heard),
+        Some("voting") => Err("voting starts over at random: overtakings have no bound"),
+        _ => Err("overtakings: the trace does not say which algorithm it comes from"),
+    };
+    match since {
+        Ok(since) => {
             let troubles = troubles(trace);
             for (resource, list) in &entries.by_resource {
-                overtaking(trace, resource, list, &troubles, findings);
+                overtaking(trace, resource, list, (since, &waits), &troubles, findings);
             }
         }
-        _ => findings.not_checked("ME2", "the bound on overtakings is known for token-ring only", 1),
+        Err(reason) => findings.not_checked("ME2", reason, 1),
     }
     if trace.setting.is_simulated() {
         in_time(trace, entries, findings);
     }
 }
 
-fn outstanding(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
+/// From when on a request counts as waiting.
+#[derive(Clone, Copy, PartialEq)]
+enum Since {
+    /// From when it was made.
+    Made,
+    /// From when all who were asked have heard of it.
+    Heard,
+}
+
+fn outstanding(trace: &Trace<'_>, entries: &Entries, waits: &Waits<'_, '_>, findings: &mut Findings) {
     let at_end = Cluster::after(&trace.setting.ids, trace.faults.iter().map(|(_, fault)| *fault));
     let last_fault = trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at).max();
     let settled = match (trace.end_us, last_fault) {
@@ -63,7 +92,10 @@ fn outstanding(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
                 "ME2",
                 event.at_us(),
                 vec![node],
-                format!("the request of {node} was never granted"),
+                format!(
+                    "the request of {node} was never granted{}",
+                    waits.reason(index, &entries.outstanding, &at_end)
+                ),
                 trace.names(&[index]),
             );
         }
@@ -93,16 +125,31 @@ fn is_trouble(event: &Event) -> bool {
     )
 }
 
-fn overtaking(trace: &Trace<'_>, resource: &str, list: &[Entry], troubles: &[i64], findings: &mut Findings) {
+fn overtaking(
+    trace: &Trace<'_>,
+    resource: &str,
+    list: &[Entry],
+    (since, waits): (Since, &Waits<'_, '_>),
+    troubles: &[i64],
+    findings: &mut Findings,
+) {
     for (position, entry) in list.iter().enumerate() {
         let Some(request) = entry.request else { continue };
+        let heard = match since {
+            Since::Made => Some(Vec::new()),
+            Since::Heard => waits.heard_by_all(request, entry.enter),
+        };
+        let Some(heard) = heard else { continue };
+        let waited = |other: &Entry| {
+            trace.before(request, other.enter) && heard.iter().all(|heard| earlier(trace, *heard, other.enter))
+        };
         let mut entered: BTreeMap<u16, u64> = BTreeMap::new();
         let mut own = 0;
-        let earlier = list[..position].iter().rev().take(SCAN_MAX);
-        for other in earlier.take_while(|other| trace.lamport(other.enter) > trace.lamport(request)) {
+        let before = list[..position].iter().rev().take(SCAN_MAX);
+        for other in before.take_while(|other| trace.lamport(other.enter) > trace.lamport(request)) {
             if other.node == entry.node {
                 own += 1;
-            } else if trace.before(request, other.enter) && trace.before(other.enter, entry.enter) {
+            } else if waited(other) && trace.before(other.enter, entry.enter) {
                 *entered.entry(other.node).or_default() += 1;
             }
         }
@@ -118,6 +165,12 @@ fn overtaking(trace: &Trace<'_>, resource: &str, list: &[Entry], troubles: &[i64
             trace.names(&[request, entry.enter]),
         );
     }
+}
+
+/// By causality, or by true time where that is exact.
+fn earlier(trace: &Trace<'_>, a: usize, b: usize) -> bool {
+    let by_time = || trace.event(a).true_us.zip(trace.event(b).true_us).is_some_and(|(a, b)| a < b);
+    trace.before(a, b) || (trace.setting.is_simulated() && by_time())
 }
 
 fn disturbed(trace: &Trace<'_>, request: usize, enter: usize, troubles: &[i64]) -> bool {

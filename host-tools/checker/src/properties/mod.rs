@@ -10,7 +10,9 @@ mod e2;
 mod fence;
 mod me1;
 mod me2;
+mod me3;
 mod token;
+mod waits;
 
 use crate::{
     entries::Entries,
@@ -75,6 +77,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     causality::check(trace, &mut findings);
     me1::check(trace, entries, &mut findings);
     me2::check(trace, entries, &mut findings);
+    me3::check(trace, entries, &mut findings);
     e1::check(trace, &mut findings);
     e2::check(trace, &mut findings);
     token::check(trace, &mut findings);
@@ -86,14 +89,6 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
 }
 
 fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
-    let me3 = match trace.setting.mutex.as_deref() {
-        Some("none") => "no mutual exclusion in this run".to_owned(),
-        Some(algorithm @ ("token-ring" | "central" | "voting" | "suzuki-kasami" | "maekawa" | "maekawa-plain")) => {
-            format!("{algorithm} does not promise the order of requests")
-        }
-        _ => "this version does not check the order of requests".to_owned(),
-    };
-    findings.not_checked("ME3", &me3, 1);
     let bound = match trace.setting.clock.as_deref() {
         Some(sync @ ("cristian" | "berkeley")) => format!("{sync} gives no interval"),
         Some("none") => "no clock synchronization in this run".to_owned(),

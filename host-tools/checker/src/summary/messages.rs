@@ -3,10 +3,11 @@
 use crate::{index::Trace, trace::Event};
 use std::collections::BTreeMap;
 
-const ELECTION: [&str; 3] = ["election", "answer", "coordinator"];
-const ELECTION_HARDENING: [&str; 4] = ["heartbeat", "heartbeat_ack", "challenge", "proof"];
-const MUTEX: [&str; 1] = ["token"];
-const MUTEX_HARDENING: [&str; 7] = ["ack", "census", "census_reply", "seal", "seal_reply", "access", "access_reply"];
+const ELECTION: [&str; 6] = ["election", "answer", "coordinator", "elected", "probe", "reply"];
+const ELECTION_HARDENING: [&str; 5] = ["heartbeat", "heartbeat_ack", "alive", "challenge", "proof"];
+const MUTEX: [&str; 11] =
+    ["token", "request", "grant", "denied", "acknowledge", "ok", "deferred", "release", "inquire", "yield", "fail"];
+const MUTEX_HARDENING: [&str; 5] = ["ack", "census", "census_reply", "access", "access_reply"];
 const CLOCK: [&str; 2] = ["time_request", "time_reply"];
 
 /// Counts of sends.
@@ -32,7 +33,7 @@ impl Messages {
     }
 
     pub(super) fn election(&self) -> BTreeMap<String, u64> {
-        self.all(&ELECTION)
+        self.sent(&ELECTION)
     }
 
     pub(super) fn election_again(&self) -> u64 {
@@ -44,7 +45,7 @@ impl Messages {
     }
 
     pub(super) fn mutex(&self) -> BTreeMap<String, u64> {
-        self.all(&MUTEX)
+        self.sent(&MUTEX)
     }
 
     pub(super) fn mutex_again(&self) -> u64 {

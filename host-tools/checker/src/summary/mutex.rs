@@ -14,7 +14,7 @@ pub(super) fn section(scenario: &Scenario, trace: &Trace<'_>, entries: &Entries,
     let sent: u64 = messages.mutex().values().sum();
     let of = |wanted: fn(&Event) -> bool| trace.events.iter().filter(|event| wanted(&event.event)).count() as u64;
     MutexSection {
-        algorithm: mutex_name(scenario.mutex.algorithm).to_owned(),
+        algorithm: mutex_name(&scenario.mutex.algorithm).to_owned(),
         entries: count,
         by_node,
         requests: entries.requests,

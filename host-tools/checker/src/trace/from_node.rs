@@ -68,7 +68,7 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
             Event::Sync { offset_us, rtt_us: rtt_us.into(), error_us: error_us.into(), source: Some(source.0) }
         }
         Seen::Token { resource, epoch, serial } => {
-            Event::Token { resource: named(resource), epoch: epoch.into(), serial: serial.into() }
+            Event::Token { resource: named(resource), epoch: epoch.into(), serial }
         }
         Seen::TokenRegenerated { resource, epoch } => {
             Event::TokenRegenerated { resource: named(resource), epoch: epoch.into() }

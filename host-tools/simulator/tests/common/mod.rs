@@ -23,8 +23,8 @@ pub fn scenario(seed: u64, seconds: u64, network: &str, workload: &str, steps: &
     Scenario::parse(&text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Crashes, returns, pauses, a partition and a lost token, when and to whom the seed decides.
-pub fn storm(seed: u64) -> Scenario {
+/// Crashes, returns, pauses, partitions and lost tokens, when and to whom the seed decides.
+pub fn storm(seed: u64, election: &str, mutex: &str) -> Scenario {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut steps = String::new();
     let mut at_ms = 3000;
@@ -50,11 +50,32 @@ pub fn storm(seed: u64) -> Scenario {
         }
         at_ms += lasts;
     }
-    let network = "delay = \"200us..5ms\"\nloss = 0.05\nduplicate = 0.02\nreorder = 0.05";
-    scenario(seed, at_ms / 1000 + 16, network, "{ every = \"100ms\", hold = \"5ms\" }", &steps)
+    let seconds = at_ms / 1000 + 16;
+    let text = format!(
+        "name = \"storm\"\nnodes = 5\nseed = {seed}\nduration = \"{seconds}s\"\n\
+         [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+         [election]\nalgorithm = \"{election}\"\n\
+         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"100ms\", hold = \"5ms\" }}\n\
+         [network]\ndelay = \"200us..5ms\"\nloss = 0.05\nduplicate = 0.02\nreorder = 0.05\n{steps}"
+    );
+    Scenario::parse(&text, "storm").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// How many events are of this sort.
 pub fn count(trace: &[TraceEvent], wanted: impl Fn(&Event) -> bool) -> usize {
     trace.iter().filter(|event| wanted(&event.event)).count()
+}
+
+/// One election with one mutual exclusion: the coordinator dies and returns.
+pub fn matrix(election: &str, mutex: &str, network: &str) -> Scenario {
+    let detector = if network.contains("#perfect") { "perfect" } else { "eventually-perfect" };
+    let text = format!(
+        "name = \"matrix\"\nnodes = 5\nseed = 3\nduration = \"24s\"\n\
+         [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+         [election]\nalgorithm = \"{election}\"\ndetector = \"{detector}\"\n\
+         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"150ms\", hold = \"5ms\" }}\n\
+         [[step]]\nat = \"6s\"\ncrash = 4\n[[step]]\nat = \"11s\"\nrestart = 4\n\
+         [network]\n{network}\n"
+    );
+    Scenario::parse(&text, "matrix").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

@@ -1,0 +1,284 @@
+//! `compasso compare`: every algorithm of a family on one workload, measured beside the book.
+
+mod book;
+mod chart;
+mod election;
+mod mutex;
+mod observe;
+mod stage;
+mod table;
+
+use crate::{
+    cli::CompareArgs,
+    outcome::{Outcome, Talk},
+};
+use chart::{Panel, Series};
+use compasso_scenario::Scenario;
+use mutex::{Load, Slack};
+use observe::Observed;
+use serde_json::{Value, json};
+use stage::{Stage, Trouble};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The chart shows these, and what was asked for.
+const CHARTED: [u16; 5] = [3, 5, 9, 16, 25];
+/// A majority must be left when one has died; and no cluster is larger.
+const NODES: std::ops::RangeInclusive<u16> = 3..=64;
+/// One host emulates no more boards than this in real time.
+const BOARDS_MAX: u16 = 16;
+/// One message time, for mutual exclusion: simulated boards think in no time, emulated ones do not.
+const MESSAGE_MS: (u64, u64) = (1, 5);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Mutex,
+    Election,
+}
+
+impl Family {
+    fn parse(name: &str) -> Result<Family, String> {
+        match name {
+            "mutex" => Ok(Family::Mutex),
+            "election" => Ok(Family::Election),
+            "clock" | "deadlock" => {
+                Err(format!("compare {name}: a known family, but this version compares only: mutex, election"))
+            }
+            _ => Err(format!("compare {name}: expected a family, one of: mutex, election")),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Family::Mutex => "mutex",
+            Family::Election => "election",
+        }
+    }
+}
+
+/// What was measured of one family.
+struct Compared {
+    rows: Vec<Value>,
+    table: String,
+    /// Runs in which a promise was broken.
+    broken: Vec<Scenario>,
+    disagreeing: Vec<String>,
+}
+
+/// Compares a family's algorithms.
+pub fn compare(args: &CompareArgs) -> Outcome {
+    let talk = Talk { json: args.json, quiet: args.quiet };
+    match prepare(args) {
+        Ok((family, stage)) => match perform(talk, args, family, &stage) {
+            Ok(outcome) => outcome,
+            Err(trouble) => talk.fail(trouble.outcome, &trouble.line),
+        },
+        Err(trouble) => talk.fail(trouble.outcome, &trouble.line),
+    }
+}
+
+/// Rows, each with its number of nodes, and what was observed to make them.
+type Rows<R> = Result<(Vec<(u16, R)>, Vec<Observed>), Trouble>;
+
+fn prepare(args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
+    let bad = |line: String| Trouble { outcome: Outcome::BadInput, line };
+    let family = Family::parse(&args.family).map_err(bad)?;
+    let most = match args.on.as_str() {
+        "sim" => *NODES.end(),
+        "qemu" => BOARDS_MAX,
+        "rp2040" | "boards" => {
+            return Err(bad(format!("--on {}: a known name, but this version compares only on: sim, qemu", args.on)));
+        }
+        other => return Err(bad(format!("--on {other}: expected a stage, one of: sim, qemu"))),
+    };
+    if !(*NODES.start()..=most).contains(&args.nodes) {
+        let (least, stage) = (NODES.start(), &args.on);
+        return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}", args.nodes)));
+    }
+    let stage = if args.on == "qemu" { Stage::boards()? } else { Stage::Sim };
+    Ok((family, stage))
+}
+
+fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Result<Outcome, Trouble> {
+    let nodes = args.nodes;
+    let compared = match family {
+        Family::Mutex => compare_mutex(talk, nodes, stage)?,
+        Family::Election => compare_election(talk, nodes, stage)?,
+    };
+    let mut outcome = if compared.broken.is_empty() { Outcome::Held } else { Outcome::Violated };
+    let interrupted = stage.interrupted();
+    let svg = args.svg.clone().unwrap_or_else(|| PathBuf::from(format!("runs/compare-{}.svg", family.name())));
+    if !talk.quiet {
+        talk.show(compared.table.trim_end());
+    }
+    for disagreeing in &compared.disagreeing {
+        talk.say(&format!("≠ the book   {disagreeing}"));
+    }
+    for scenario in &compared.broken {
+        let file = format!("runs/{}.toml", scenario.name);
+        write(Path::new(&file), &scenario.to_toml())?;
+        anstream::eprintln!("compasso: a promise was broken: cargo compasso run {file} --on {}", stage.name());
+    }
+    if !interrupted {
+        let drawn = match family {
+            Family::Mutex => chart_mutex(talk, nodes)?,
+            Family::Election => chart_election(talk, nodes)?,
+        };
+        write(&svg, &drawn)?;
+        talk.say(&format!("chart over N written to {}", svg.display()));
+    }
+    if talk.quiet && !talk.json {
+        let agreed = compared.disagreeing.is_empty();
+        talk.show(if agreed { "as the book says" } else { "not as the book says" });
+    }
+    if interrupted && compared.rows.is_empty() {
+        outcome = outcome.or(Outcome::Overdue);
+    }
+    talk.document(&json!({
+        "family": family.name(),
+        "nodes": nodes,
+        "stage": stage.name(),
+        "hardening": true,
+        "rows": compared.rows,
+        "svg": (!interrupted).then(|| svg.display().to_string()),
+        "interrupted": interrupted,
+        "exit": outcome.status(),
+    }));
+    Ok(outcome)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Trouble> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, text)).map_err(|error| Trouble {
+        outcome: Outcome::Environment,
+        line: format!("cannot write {}: {error}", file.display()),
+    })
+}
+
+fn bug(line: String) -> Trouble {
+    Trouble { outcome: Outcome::Environment, line: format!("a scenario of the comparison itself is wrong: {line}") }
+}
+
+/// The runs of mutual exclusion with so many nodes.
+fn mutex_rows(talk: Talk, counts: &[u16], stage: &Stage, message_ms: u64) -> Rows<mutex::Row> {
+    let mut names = Vec::new();
+    let mut scenarios = Vec::new();
+    for nodes in counts {
+        for algorithm in ["none"].into_iter().chain(mutex::ALGORITHMS) {
+            for load in mutex::loads(algorithm) {
+                scenarios.push(mutex::scenario(algorithm, *nodes, *load, message_ms).map_err(bug)?);
+                names.push((*nodes, algorithm, *load));
+            }
+        }
+    }
+    let observed = stage.perform(talk, "mutual exclusion", &scenarios)?;
+    let find = |nodes: u16, algorithm: &str, load: Load| {
+        let at = names.iter().position(|name| *name == (nodes, algorithm, load))?;
+        observed.get(at)?.as_ref()
+    };
+    let mut rows = Vec::new();
+    for nodes in counts {
+        for algorithm in mutex::ALGORITHMS {
+            let run = |load| find(*nodes, algorithm, load).map(|run| (run, find(*nodes, "none", load)));
+            let full = run(Load::Full);
+            let complete = full.is_some() || !mutex::loads(algorithm).contains(&Load::Full);
+            if let Some(low) = run(Load::Low).filter(|_| complete) {
+                rows.push((*nodes, mutex::row(algorithm, *nodes, low, full)));
+            }
+        }
+    }
+    Ok((rows, observed.into_iter().flatten().collect()))
+}
+
+fn compare_mutex(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
+    let (message_ms, slack) = match stage {
+        Stage::Sim => (MESSAGE_MS.0, Slack { messages: 0.01, delay: 0.05 }),
+        Stage::Qemu(_) => (MESSAGE_MS.1, Slack { messages: 0.05, delay: 0.5 }),
+    };
+    let (rows, observed) = mutex_rows(talk, &[nodes], stage, message_ms)?;
+    let rows: Vec<mutex::Row> = rows.into_iter().map(|(_, row)| row).collect();
+    let mut times: Vec<f64> = observed.iter().filter_map(|run| run.message_us).collect();
+    times.sort_by(f64::total_cmp);
+    let message_us = times.get(times.len() / 2).copied().unwrap_or(message_ms as f64 * 1000.0);
+    Ok(Compared {
+        table: table::mutex(&rows, nodes, stage.name(), message_us, slack),
+        disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.algorithm.to_owned()).collect(),
+        rows: rows.iter().map(|row| row.to_json(slack)).collect(),
+        broken: broken(observed),
+    })
+}
+
+fn compare_election(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
+    let (rows, observed) = election_rows(talk, &[nodes], stage)?;
+    let rows: Vec<election::Row> = rows.into_iter().map(|(_, row)| row).collect();
+    let name = |row: &election::Row| format!("{}, {}", row.case.algorithm, row.case.name);
+    Ok(Compared {
+        table: table::election(&rows, nodes, stage.name()),
+        disagreeing: rows.iter().filter(|row| !row.agrees()).map(name).collect(),
+        rows: rows.iter().map(election::Row::to_json).collect(),
+        broken: broken(observed),
+    })
+}
+
+fn broken(observed: Vec<Observed>) -> Vec<Scenario> {
+    observed.into_iter().filter(|run| !run.summary.violations.is_empty()).map(|run| run.scenario).collect()
+}
+
+fn election_rows(talk: Talk, counts: &[u16], stage: &Stage) -> Rows<election::Row> {
+    let cases: Vec<(u16, election::Case)> =
+        counts.iter().flat_map(|nodes| election::cases(*nodes).into_iter().map(|case| (*nodes, case))).collect();
+    let scenarios: Vec<Scenario> =
+        cases.iter().map(|(_, case)| election::scenario(case)).collect::<Result<_, _>>().map_err(bug)?;
+    let observed = stage.perform(talk, "election", &scenarios)?;
+    let rows = cases.into_iter().zip(&observed);
+    let rows = rows.filter_map(|((nodes, case), run)| Some((nodes, election::row(case, run.as_ref()?)))).collect();
+    Ok((rows, observed.into_iter().flatten().collect()))
+}
+
+fn charted(nodes: u16) -> Vec<u16> {
+    // Beyond the largest that is charted, one run takes as long as all others together.
+    let mut counts: Vec<u16> = CHARTED.into_iter().chain((nodes <= 25).then_some(nodes)).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+fn chart_mutex(talk: Talk, nodes: u16) -> Result<String, Trouble> {
+    let (rows, _) = mutex_rows(talk, &charted(nodes), &Stage::Sim, MESSAGE_MS.0)?;
+    let panels = [(Load::Low, "low load: one at a time"), (Load::Full, "full load: everybody always wants")];
+    let panels = panels.map(|(load, title)| {
+        let series = mutex::ALGORITHMS.into_iter().map(|algorithm| {
+            let of = rows.iter().filter(|(_, row)| row.algorithm == algorithm);
+            let points = of
+                .filter_map(|(nodes, row)| mutex::charted(row, load).map(|(measured, book)| (*nodes, measured, book)));
+            Series { name: algorithm.to_owned(), points: points.collect() }
+        });
+        Panel { title: title.to_owned(), series: series.filter(|series| !series.points.is_empty()).collect() }
+    });
+    Ok(chart::draw("Mutual exclusion, simulated: textbook messages per entry", "messages per entry", &panels))
+}
+
+fn chart_election(talk: Talk, nodes: u16) -> Result<String, Trouble> {
+    let (rows, _) = election_rows(talk, &charted(nodes), &Stage::Sim)?;
+    let shared = |row: &election::Row| row.case.name == election::SHARED;
+    let panels = [(true, "the coordinator dies, the lowest notices"), (false, "best, worst, and all at once")];
+    let panels = panels.map(|(of_all, title)| {
+        let mut series: Vec<Series> = Vec::new();
+        for (nodes, row) in rows.iter().filter(|(_, row)| shared(row) == of_all && row.messages > 0) {
+            let name = if of_all {
+                row.case.algorithm.to_owned()
+            } else {
+                format!("{}: {}", row.case.algorithm, row.case.name)
+            };
+            let point = (*nodes, row.messages as f64, row.book().expected.number());
+            match series.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.points.push(point),
+                None => series.push(Series { name, points: vec![point] }),
+            }
+        }
+        Panel { title: title.to_owned(), series }
+    });
+    Ok(chart::draw("Election, simulated: textbook messages", "messages", &panels))
+}

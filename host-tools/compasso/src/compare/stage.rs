@@ -1,0 +1,156 @@
+//! Where the runs of a comparison are performed.
+
+use super::observe::Observed;
+use crate::outcome::{Outcome, Talk};
+use compasso_scenario::Scenario;
+use compasso_stage::{
+    Options, RunOutput, interrupt_flag, perform as perform_on_boards,
+    setup::{self, BoardKind, Needs},
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::{
+    num::NonZeroUsize,
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What takes less needs no bar.
+const BAR_AFTER: Duration = Duration::from_secs(2);
+
+/// Where to perform.
+pub enum Stage {
+    /// In the simulator.
+    Sim,
+    /// On emulated boards.
+    Qemu(Box<Options>),
+}
+
+/// Why there is no comparison.
+pub struct Trouble {
+    /// How the call ends.
+    pub outcome: Outcome,
+    /// What to say.
+    pub line: String,
+}
+
+impl Stage {
+    /// Its name, as `--on` has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Stage::Sim => "sim",
+            Stage::Qemu(_) => "qemu",
+        }
+    }
+
+    /// Prepares emulated boards.
+    pub fn boards() -> Result<Stage, Trouble> {
+        let environment = |line: String| Trouble { outcome: Outcome::Environment, line };
+        let toolchain = setup::ensure(&Needs::ALL).map_err(|error| environment(error.to_string()))?;
+        let image = toolchain.build_image(BoardKind::Qemu).map_err(|error| environment(error.to_string()))?;
+        let qemu = toolchain.qemu.ok_or_else(|| environment("no emulator was prepared".to_owned()))?;
+        let interrupted =
+            interrupt_flag().map_err(|error| environment(format!("cannot listen to signals: {error}")))?;
+        Ok(Stage::Qemu(Box::new(Options { qemu, image, out: "runs".into(), interrupted })))
+    }
+
+    /// Performs all of them, in their order. Once interrupted, the rest is left out.
+    pub fn perform(&self, talk: Talk, title: &str, scenarios: &[Scenario]) -> Result<Vec<Option<Observed>>, Trouble> {
+        let meter = Meter::new(talk, title, scenarios.len());
+        let observed = match self {
+            Stage::Sim => Ok(simulate(scenarios, &meter)),
+            Stage::Qemu(options) => scenarios.iter().map(|scenario| emulate(scenario, options, &meter)).collect(),
+        };
+        meter.bar.finish_and_clear();
+        observed
+    }
+
+    /// Somebody wants the comparison to end early.
+    pub fn interrupted(&self) -> bool {
+        match self {
+            Stage::Sim => false,
+            Stage::Qemu(options) => options.interrupted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// As many at once as the machine has cores: each run has its own world.
+fn simulate(scenarios: &[Scenario], meter: &Meter) -> Vec<Option<Observed>> {
+    let next = AtomicUsize::new(0);
+    let observed: Vec<Mutex<Option<Observed>>> = scenarios.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some((scenario, place)) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            scenarios.get(at).zip(observed.get(at))
+        } {
+            let run = compasso_simulator::perform(scenario);
+            let seen = Observed::of(scenario, "sim", &run.trace, run.network);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+            meter.advance();
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(scenarios.len());
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    observed.into_iter().map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+fn emulate(scenario: &Scenario, options: &Options, meter: &Meter) -> Result<Option<Observed>, Trouble> {
+    if options.interrupted.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let trouble = |outcome, line| Err(Trouble { outcome, line });
+    let out = Path::new("runs").join(format!("{}-{}-qemu", scenario.name, scenario.seed));
+    let made =
+        std::fs::create_dir_all(&out).and_then(|()| std::fs::write(out.join("scenario.toml"), scenario.to_toml()));
+    if let Err(error) = made {
+        return trouble(Outcome::Environment, format!("cannot make the run's folder {}: {error}", out.display()));
+    }
+    let options = Options { out: out.clone(), ..options.clone() };
+    let RunOutput { events, network, failures, overdue, interrupted, .. } =
+        match perform_on_boards(scenario, &options, &mut |_| meter.look()) {
+            Ok(output) => output,
+            Err(error) => return trouble(Outcome::Environment, error.to_string()),
+        };
+    if let Some(failure) = failures.first() {
+        let line = format!("{}: node {} ended by itself ({})", out.display(), failure.node, failure.reason);
+        return trouble(Outcome::NodeCrashed, line);
+    }
+    if let Some(why) = overdue {
+        return trouble(Outcome::Overdue, format!("{}: the run did not end in time: {why}", out.display()));
+    }
+    meter.advance();
+    Ok((!interrupted).then(|| Observed::of(scenario, "qemu", &events, network.into())))
+}
+
+/// Shows how far a long comparison is.
+struct Meter {
+    bar: ProgressBar,
+    since: Instant,
+    talk: Talk,
+}
+
+impl Meter {
+    fn new(talk: Talk, title: &str, runs: usize) -> Meter {
+        let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos} of {len} runs") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(title.to_owned());
+        Meter { bar, since: Instant::now(), talk }
+    }
+
+    fn advance(&self) {
+        self.bar.inc(1);
+        self.look();
+    }
+
+    fn look(&self) {
+        if self.bar.is_hidden() && !self.talk.quiet && self.since.elapsed() > BAR_AFTER {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}

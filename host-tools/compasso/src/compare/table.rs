@@ -1,0 +1,151 @@
+//! The comparison for a person: at most 100 columns.
+
+use super::{
+    book::{Expected, short},
+    election, mutex,
+};
+use std::fmt::Write as _;
+
+/// Where a table's words stand.
+const COLUMNS: usize = 100;
+
+fn paint(code: &str, text: &str) -> String {
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+fn title(text: &str) -> String {
+    paint("1", text)
+}
+
+fn faint(text: &str) -> String {
+    paint("2", text)
+}
+
+/// A measurement in its place: green where the book agrees, red where it does not.
+fn measured(value: Option<f64>, agrees: Option<bool>, width: usize) -> String {
+    let text = value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
+    let text = if agrees == Some(false) { format!("≠{text}") } else { text };
+    let padded = format!("{text:>width$}");
+    match agrees {
+        Some(true) => paint("32", &padded),
+        Some(false) => paint("31", &padded),
+        None => padded,
+    }
+}
+
+fn promised(expected: Expected, width: usize) -> String {
+    faint(&format!("{:>width$}", expected.text()))
+}
+
+/// Mutual exclusion.
+pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slack: mutex::Slack) -> String {
+    let mut out = String::new();
+    let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", short(message_us / 1000.0));
+    let _ = writeln!(out, "{}  {}", title("mutual exclusion"), faint(&facts));
+    let _ = writeln!(out, "{:16}{:^27}{:^25}{:^24}", "", "messages per entry", "delay", "full load");
+    let heading = format!(
+        "{:<16}{:>6}{:>6}{:>7}{:>10}{:>7}{:>6}{:>7}{:>5}{:>8}{:>9}{:>9}",
+        "", "low", "book", "full", "book", "client", "book", "sync", "book", "bytes", "busiest", "fairness"
+    );
+    let _ = writeln!(out, "{}", faint(&heading));
+    for row in rows {
+        let full = row.full.as_ref();
+        let busy = full.unwrap_or(&row.low);
+        let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        let _ = writeln!(
+            out,
+            "{:<16}{}{}{}{}{}{}{}{}{:>8}{:>9}{:>9}",
+            row.algorithm,
+            measured(row.low.messages, row.low.agrees(slack), 6),
+            promised(row.low.book.expected, 6),
+            measured(full.and_then(|full| full.messages), full.and_then(|full| full.agrees(slack)), 7),
+            promised(full.map_or(Expected::Open, |full| full.book.expected), 10),
+            measured(row.client_delay(), row.client.expected.agrees(row.client_delay(), slack.delay), 7),
+            promised(row.client.expected, 6),
+            measured(row.sync_delay(), row.sync.expected.agrees(row.sync_delay(), slack.delay), 7),
+            promised(row.sync.expected, 5),
+            busy.bytes.map_or("–".to_owned(), |bytes| format!("{bytes:.0}")),
+            percent(busy.busiest),
+            busy.fairness.map_or("–".to_owned(), |fairness| format!("{fairness:.2}")),
+        );
+    }
+    out.push('\n');
+    for row in rows {
+        let formula = &row.counted().1.book.formula;
+        let line = format!("{:<16}{formula:<10} {}", row.algorithm, mutex::definition(row.algorithm));
+        let _ = writeln!(out, "{}", faint(&line));
+    }
+    out.push('\n');
+    note(&mut out, "low load: every node but the coordinator in turn, one at a time; full: everybody always wants");
+    note(&mut out, "delays in message times: client from request to entry (low), sync from exit to next entry (full)");
+    note(&mut out, "messages are the textbook's; bytes also hold acknowledgements and the keeper (hardening is on)");
+    note(&mut out, "busiest: messages that one node sends or receives; fairness: Jain's index of the nodes' entries");
+    out
+}
+
+/// Election.
+pub fn election(rows: &[election::Row], nodes: u16, stage: &str) -> String {
+    let mut out = String::new();
+    let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", election::MESSAGE_MS);
+    let _ = writeln!(out, "{}  {}", title("election"), faint(&facts));
+    let heading = format!(
+        "{:<20}{:<18}{:>9}{:>9}{:>8}{:>8}{:>9}{:>8}",
+        "", "", "messages", "book", "agreed", "last", "busiest", "leader"
+    );
+    let _ = writeln!(out, "{}", faint(&heading));
+    for row in rows {
+        let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.1}"));
+        let agrees = row.agrees();
+        let messages = format!("{:>9}", format!("{}{}", if agrees { "" } else { "≠" }, row.messages));
+        let _ = writeln!(
+            out,
+            "{:<20}{:<18}{}{}{:>8}{:>8}{:>9}{:>8}",
+            row.case.algorithm,
+            row.case.name,
+            paint(if agrees { "32" } else { "31" }, &messages),
+            promised(row.book().expected, 9),
+            number(row.time),
+            number(row.last_message),
+            row.busiest.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            row.leader.map_or("none".to_owned(), |leader| leader.to_string()),
+        );
+    }
+    out.push('\n');
+    for row in rows {
+        let formula = &row.book().formula;
+        let line = format!("{:<20}{:<18}{formula}: {}", row.case.algorithm, row.case.name, row.case.definition);
+        for (at, part) in wrap(&line, 38).into_iter().enumerate() {
+            let _ = writeln!(out, "{}", faint(&format!("{:indent$}{part}", "", indent = if at == 0 { 0 } else { 38 })));
+        }
+    }
+    out.push('\n');
+    note(&mut out, "coordinator dies: one workload for all; N counts the dead one, n = N−1 live. The lowest notices;");
+    note(&mut out, "for the detector all do. agreed: from the call until all name the leader, whose heartbeats help;");
+    note(
+        &mut out,
+        "last: until the last message has arrived; both in message times. T, after which silence means death,",
+    );
+    note(&mut out, "is 2·T_trans + T_process = 90 ms. A repeat is not counted, nor what hardening adds.");
+    out
+}
+
+fn note(out: &mut String, text: &str) {
+    let _ = writeln!(out, "{}", faint(text));
+}
+
+/// Breaks a line at blanks; what follows the first is indented.
+fn wrap(line: &str, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut room = COLUMNS;
+    for word in line.split_inclusive(' ') {
+        let taken = lines.last().map_or(0, |last| last.chars().count());
+        if taken + word.trim_end().chars().count() > room {
+            lines.push(String::new());
+            room = COLUMNS - indent;
+        }
+        if let Some(last) = lines.last_mut() {
+            last.push_str(word);
+        }
+    }
+    lines
+}
