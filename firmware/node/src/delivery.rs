@@ -5,7 +5,11 @@
 //! is repeated until it is acknowledged or has outlived its use; the receiver takes each once and
 //! in order. A stream ends with either life: what an earlier life was told is lost with it.
 
-use compasso_wire::{Body, Duration, Instant, Payload, Refusal, limits::MEMBERS_MAX, message::Stream};
+use compasso_wire::{
+    Body, Duration, Instant, Payload, Refusal,
+    limits::MEMBERS_MAX,
+    message::{ElectionMessage, Stream},
+};
 use heapless::Vec;
 
 /// Messages that may await acknowledgement, over all peers.
@@ -38,6 +42,25 @@ pub fn stream(payload: &Payload) -> Stream {
     match payload {
         Payload::Election(_) => Stream::Election,
         Payload::Mutex { .. } => Stream::Mutex,
+    }
+}
+
+/// A message that goes round a ring: its sender must learn of a dead successor, also in the textbook
+/// form, so it is always acknowledged.
+fn goes_round(payload: &Payload) -> bool {
+    match payload {
+        Payload::Mutex { .. } => false,
+        Payload::Election(message) => match message {
+            ElectionMessage::Election { .. } | ElectionMessage::Answer { .. } | ElectionMessage::Coordinator { .. } => {
+                false
+            }
+            ElectionMessage::ListElection { .. }
+            | ElectionMessage::ListCoordinator { .. }
+            | ElectionMessage::Candidate { .. }
+            | ElectionMessage::Elected { .. }
+            | ElectionMessage::Probe { .. }
+            | ElectionMessage::Reply { .. } => true,
+        },
     }
 }
 
@@ -200,7 +223,7 @@ impl Delivery {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Departure> {
         self.pending.retain(|pending| pending.until.is_none_or(|until| now < until));
         let at = self.pending.iter().position(|pending| pending.send_at <= now)?;
-        if !self.repeats {
+        if !self.repeats && !goes_round(&self.pending.get(at)?.payload) {
             let Pending { to, payload, .. } = self.pending.remove(at);
             return Some(Departure { to, body: Body::Plain(payload), again: false });
         }
@@ -230,6 +253,14 @@ impl Delivery {
         })?;
         overdue.reported = true;
         Some(overdue.to)
+    }
+
+    /// When [`Self::poll_unacknowledged`] has something next.
+    #[must_use]
+    pub fn unacknowledged_at(&self, patience: Duration) -> Option<Instant> {
+        let waiting = self.pending.iter().filter(|pending| !pending.reported);
+        let elections = waiting.filter(|pending| matches!(pending.payload, Payload::Election(_)));
+        elections.filter_map(|pending| pending.first_sent).min().map(|sent| sent + patience)
     }
 
     /// When [`Self::poll_transmit`] has something next.

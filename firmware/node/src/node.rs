@@ -250,6 +250,7 @@ impl Node {
             self.cristian.poll_timeout().map(|at| (at, "clock exchange")),
             self.detector.poll_timeout().map(|at| (at, "failure detector")),
             self.delivery.poll_timeout().map(|at| (at, "repeat")),
+            self.delivery.unacknowledged_at(self.delays().answer()).map(|at| (at, "acknowledgement")),
             self.membership.poll_timeout(self.handled_at),
             self.elect_at.map(|at| (at, "nobody leads")),
             self.alive_at.map(|at| (at, "sign of life")),

@@ -139,7 +139,7 @@ impl Node {
         floor: u32,
         ahead: bool,
     ) -> Result<(), Refusal> {
-        if !self.hardened() {
+        if !self.hardened() && stream != Stream::Election {
             return Err(Refusal::Unexpected);
         }
         if life != 0 && life != self.config.incarnation {

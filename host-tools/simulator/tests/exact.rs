@@ -167,11 +167,13 @@ fn chang_roberts_costs_one_starter_between_2n_and_3n_minus_1() {
 #[test]
 fn a_ring_with_a_list_of_which_two_start_at_once() {
     let steps = [(2000, crash(7)), (3000, elect(2)), (3000, elect(5))];
-    let run = election(HARDENED, "nodes = 8", "ring", &steps);
-    run.all_name(6, 7);
-    // Two lists and two results go round seven nodes; each list is sent to the dead one in vain.
-    assert_eq!(run.by_kind(), BTreeMap::from([("election", 16), ("coordinator", 14)]));
-    assert_eq!(run.sent("election").iter().filter(|(_, to)| *to == 7).count(), 2);
+    for form in BOTH {
+        let run = election(form, "nodes = 8", "ring", &steps);
+        run.all_name(6, 7);
+        // Two lists and two results go round seven nodes; each list is sent to the dead one in vain.
+        assert_eq!(run.by_kind(), BTreeMap::from([("election", 16), ("coordinator", 14)]));
+        assert_eq!(run.sent("election").iter().filter(|(_, to)| *to == 7).count(), 2);
+    }
 }
 
 #[test]

@@ -110,11 +110,11 @@ fn plot(svg: &mut String, left: f64, y_label: &str, panel: &Panel, names: &[&str
     }
 }
 
-/// A different shape where colours come round again.
+/// A different shape where colours come round again; the first ones are larger, and show where the last cover them.
 fn mark(svg: &mut String, at: usize, (x, y): (f64, f64)) {
     let colour = COLOURS[at % COLOURS.len()];
     let _ = match at / COLOURS.len() % 2 {
-        0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"),
+        0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{}\" fill=\"{colour}\"/>", 7.0 - 0.5 * at as f64),
         _ => writeln!(
             svg,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" fill=\"{colour}\"/>",

@@ -199,9 +199,7 @@ fn compare_mutex(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trou
     };
     let (rows, observed) = mutex_rows(talk, &[nodes], stage, message_ms)?;
     let rows: Vec<mutex::Row> = rows.into_iter().map(|(_, row)| row).collect();
-    let mut times: Vec<f64> = observed.iter().filter_map(|run| run.message_us).collect();
-    times.sort_by(f64::total_cmp);
-    let message_us = times.get(times.len() / 2).copied().unwrap_or(message_ms as f64 * 1000.0);
+    let message_us = message_us(&observed, message_ms);
     Ok(Compared {
         table: table::mutex(&rows, nodes, stage.name(), message_us, slack),
         disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.algorithm.to_owned()).collect(),
@@ -215,15 +213,22 @@ fn compare_election(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, T
     let rows: Vec<election::Row> = rows.into_iter().map(|(_, row)| row).collect();
     let name = |row: &election::Row| format!("{}, {}", row.case.algorithm, row.case.name);
     Ok(Compared {
-        table: table::election(&rows, nodes, stage.name()),
+        table: table::election(&rows, nodes, stage.name(), message_us(&observed, election::MESSAGE_MS)),
         disagreeing: rows.iter().filter(|row| !row.agrees()).map(name).collect(),
         rows: rows.iter().map(election::Row::to_json).collect(),
         broken: broken(observed),
     })
 }
 
+/// One message time over all runs; the network's delay where nothing was sent.
+fn message_us(observed: &[Observed], delay_ms: u64) -> f64 {
+    let mut times: Vec<f64> = observed.iter().filter_map(|run| run.message_us).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(delay_ms as f64 * 1000.0)
+}
+
 fn broken(observed: Vec<Observed>) -> Vec<Scenario> {
-    observed.into_iter().filter(|run| !run.summary.violations.is_empty()).map(|run| run.scenario).collect()
+    observed.into_iter().filter(|run| mutex::broken(run) > 0).map(|run| run.scenario).collect()
 }
 
 fn election_rows(talk: Talk, counts: &[u16], stage: &Stage) -> Rows<election::Row> {

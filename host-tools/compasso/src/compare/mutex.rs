@@ -67,6 +67,8 @@ pub struct Cost {
     pub fairness: Option<f64>,
     /// Voting: tries for each visit.
     pub tries: Option<f64>,
+    /// Requests that were not granted before the run was over.
+    pub starved: u64,
     /// Promises broken.
     pub violations: usize,
 }
@@ -180,8 +182,15 @@ fn cost(algorithm: &str, nodes: u16, load: Load, run: &Observed, idle: Option<&O
         busiest: run.busiest,
         fairness: mutex.and_then(|mutex| jain(mutex.by_node.values().copied())).filter(|_| load == Load::Full),
         tries,
-        violations: run.summary.violations.len(),
+        starved: mutex.map_or(0, |mutex| mutex.requests.saturating_sub(mutex.entries)),
+        violations: broken(run),
     }
+}
+
+/// Promises broken. Voting promises ME2 only with probability one: whoever starves is told apart.
+pub fn broken(run: &Observed) -> usize {
+    let voting = run.summary.mutex.as_ref().is_some_and(|mutex| mutex.algorithm == "voting");
+    run.summary.violations.iter().filter(|violation| !(voting && violation.property == "ME2")).count()
 }
 
 fn messages_book(algorithm: &str, nodes: u16, load: Load, tries: Option<f64>) -> Book {
@@ -250,6 +259,7 @@ impl Cost {
         if self.tries.is_some() {
             into.insert("tries_per_entry".into(), number(self.tries));
         }
+        into.insert("starved".into(), json!(self.starved));
         into.insert("violations".into(), json!(self.violations));
     }
 }

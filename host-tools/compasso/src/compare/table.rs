@@ -6,7 +6,7 @@ use super::{
 };
 use std::fmt::Write as _;
 
-/// Where a table's words stand.
+/// No line is longer.
 const COLUMNS: usize = 100;
 
 fn paint(code: &str, text: &str) -> String {
@@ -73,7 +73,7 @@ pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slac
     for row in rows {
         let formula = &row.counted().1.book.formula;
         let line = format!("{:<16}{formula:<10} {}", row.algorithm, mutex::definition(row.algorithm));
-        let _ = writeln!(out, "{}", faint(&line));
+        definition(&mut out, &line, 27);
     }
     out.push('\n');
     note(&mut out, "low load: every node but the coordinator in turn, one at a time; full: everybody always wants");
@@ -84,9 +84,9 @@ pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slac
 }
 
 /// Election.
-pub fn election(rows: &[election::Row], nodes: u16, stage: &str) -> String {
+pub fn election(rows: &[election::Row], nodes: u16, stage: &str, message_us: f64) -> String {
     let mut out = String::new();
-    let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", election::MESSAGE_MS);
+    let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", short(message_us / 1000.0));
     let _ = writeln!(out, "{}  {}", title("election"), faint(&facts));
     let heading = format!(
         "{:<20}{:<18}{:>9}{:>9}{:>8}{:>8}{:>9}{:>8}",
@@ -114,9 +114,7 @@ pub fn election(rows: &[election::Row], nodes: u16, stage: &str) -> String {
     for row in rows {
         let formula = &row.book().formula;
         let line = format!("{:<20}{:<18}{formula}: {}", row.case.algorithm, row.case.name, row.case.definition);
-        for (at, part) in wrap(&line, 38).into_iter().enumerate() {
-            let _ = writeln!(out, "{}", faint(&format!("{:indent$}{part}", "", indent = if at == 0 { 0 } else { 38 })));
-        }
+        definition(&mut out, &line, 38);
     }
     out.push('\n');
     note(&mut out, "coordinator dies: one workload for all; N counts the dead one, n = N−1 live. The lowest notices;");
@@ -133,19 +131,15 @@ fn note(out: &mut String, text: &str) {
     let _ = writeln!(out, "{}", faint(text));
 }
 
-/// Breaks a line at blanks; what follows the first is indented.
-fn wrap(line: &str, indent: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut room = COLUMNS;
+/// One line, or as many as it takes; what follows the first is indented.
+fn definition(out: &mut String, line: &str, indent: usize) {
+    let mut rest = String::new();
     for word in line.split_inclusive(' ') {
-        let taken = lines.last().map_or(0, |last| last.chars().count());
-        if taken + word.trim_end().chars().count() > room {
-            lines.push(String::new());
-            room = COLUMNS - indent;
+        if rest.chars().count() + word.trim_end().chars().count() > COLUMNS {
+            note(out, rest.trim_end());
+            rest = " ".repeat(indent);
         }
-        if let Some(last) = lines.last_mut() {
-            last.push_str(word);
-        }
+        rest.push_str(word);
     }
-    lines
+    note(out, rest.trim_end());
 }
