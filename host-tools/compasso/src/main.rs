@@ -25,7 +25,9 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "compasso", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "compasso", &mut script);
+            outcome::print(&String::from_utf8_lossy(&script));
             Outcome::Held
         }
     };

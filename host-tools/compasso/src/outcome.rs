@@ -1,6 +1,7 @@
 //! How a call ends, and how it says so.
 
 use serde_json::{Value, json};
+use std::io::{ErrorKind, Write};
 
 /// How a call ended. Where several apply, the one with the higher rank counts: a broken stage
 /// never poses as a verdict.
@@ -72,14 +73,14 @@ impl Talk {
         if self.json {
             anstream::eprintln!("{text}");
         } else {
-            anstream::println!("{text}");
+            print(&format!("{text}\n"));
         }
     }
 
     /// The result for a machine.
     pub fn document(self, value: &Value) {
         if self.json {
-            println!("{value:#}");
+            print(&format!("{value:#}\n"));
         }
     }
 
@@ -88,6 +89,17 @@ impl Talk {
         anstream::eprintln!("compasso: {line}");
         self.document(&failure(outcome, line));
         outcome
+    }
+}
+
+/// Writes to stdout. A reader that has gone away is no error; a full disk ends the call.
+pub fn print(text: &str) {
+    let mut out = anstream::stdout();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("compasso: cannot write to stdout: {error}");
+        std::process::exit(i32::from(Outcome::Environment.status()));
     }
 }
 

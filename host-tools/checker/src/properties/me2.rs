@@ -60,6 +60,9 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
     }
 }
 
+/// A request this young at the end says nothing; a workload stops earlier than that.
+const YOUNG_US: i64 = 1_000_000;
+
 /// From when on a request counts as waiting.
 #[derive(Clone, Copy, PartialEq)]
 enum Since {
@@ -72,7 +75,8 @@ enum Since {
 fn outstanding(trace: &Trace<'_>, entries: &Entries, waits: &Waits<'_, '_>, findings: &mut Findings) {
     let at_end = Cluster::after(&trace.setting.ids, trace.faults.iter().map(|(_, fault)| *fault));
     let last_fault = trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at).max();
-    let settled = match (trace.end_us, last_fault) {
+    let end_us = trace.end_us;
+    let settled = match (end_us, last_fault) {
         (Some(end), Some(fault)) => end - fault >= trace.setting.settle_us(),
         _ => true,
     };
@@ -85,6 +89,8 @@ fn outstanding(trace: &Trace<'_>, entries: &Entries, waits: &Waits<'_, '_>, find
             findings.not_checked("ME2", "the run was interrupted while a request waited", 1);
         } else if !at_end.is_live(node) || (trace.setting.hardening && !at_end.has_majority(node)) {
             findings.not_checked("ME2", "a node was paused or without a majority at the end", 1);
+        } else if trace.setting.known && end_us.is_some_and(|end| end - event.at_us() < YOUNG_US) {
+            findings.not_checked("ME2", "the run ended within a second of a request", 1);
         } else if !settled {
             findings.not_checked("ME2", "the last fault had not settled when the run ended", 1);
         } else {
