@@ -109,15 +109,50 @@ fn names_of_later_versions_are_refused_by_name() {
     );
     refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
     refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
-    refuses("[election]\nalgorithm = \"ring\"\n", 4, "election.algorithm", "only: none, bully");
-    refuses("[election]\ndetector = \"perfect\"\n", 4, "election.detector", "only: eventually-perfect, scripted");
-    refuses("[mutex]\nalgorithm = \"maekawa\"\n", 4, "mutex.algorithm", "only: none, token-ring");
-    refuses("[mutex]\nreplicas = 5\n", 4, "mutex.replicas", "does not perform it yet");
     refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
     refuses("[cache]\n", 3, "cache", "`cache` is a known name");
     refuses("[commit]\n", 3, "commit", "`commit` is a known name");
     refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
     good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
+}
+
+#[test]
+fn every_name_of_the_interface_for_turns_and_leaders_is_performed() {
+    let with = |section: &str| good(&format!("nodes = 3\nduration = \"1s\"\n{section}"));
+    for name in ["none", "bully", "ring", "chang-roberts", "hirschberg-sinclair", "detector"] {
+        let scenario = with(&format!("[election]\nalgorithm = \"{name}\"\n"));
+        assert_eq!(crate::election_name(scenario.election.algorithm), name);
+    }
+    for name in [
+        "none",
+        "central",
+        "voting",
+        "lamport",
+        "ricart-agrawala",
+        "token-ring",
+        "suzuki-kasami",
+        "maekawa-plain",
+        "maekawa",
+    ] {
+        let scenario = with(&format!("[mutex]\nalgorithm = \"{name}\"\n"));
+        assert_eq!(crate::mutex_name(&scenario.mutex.algorithm), name);
+    }
+}
+
+#[test]
+fn options_belong_to_their_algorithm_and_voting_sets_keep_maekawas_conditions() {
+    refuses("[mutex]\nreplicas = 5\n", 4, "mutex.replicas", "expected only with algorithm = \"voting\"");
+    refuses("[mutex]\nalgorithm = \"voting\"\nreplicas = 6\n", 5, "mutex.replicas", "how many nodes have a vote");
+    let sets = |sets: &str, wanted: &str| {
+        let text = format!("nodes = 5\nduration = \"1s\"\n[mutex]\nalgorithm = \"maekawa\"\nvoting_sets = {sets}\n");
+        let error = Scenario::parse(&text, "bad.toml").expect_err(sets).to_string();
+        assert!(error.starts_with("bad.toml:5: mutex.voting_sets") && error.contains(wanted), "{error}");
+    };
+    sets("[[1], [1], [2], [3], [4]]", "in its own set");
+    sets("[[0]]", "one set for each of the 5 nodes");
+    sets("[[1, 0], [1, 0], [2, 0], [3, 0], [3, 0]]", "in equally many sets");
+    sets("[[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]", "a node in common");
+    sets("[[0], [1, 0], [2, 0], [3, 0], [4, 0]]", "of one size");
 }
 
 #[test]
