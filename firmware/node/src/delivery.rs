@@ -41,7 +41,12 @@ struct Pending {
 pub fn stream(payload: &Payload) -> Stream {
     match payload {
         Payload::Election(_) => Stream::Election,
-        Payload::Mutex { .. } => Stream::Mutex,
+        Payload::Mutex { .. }
+        | Payload::Locks { .. }
+        | Payload::Cache { .. }
+        | Payload::Commit { .. }
+        | Payload::Marker { .. }
+        | Payload::Labelled { .. } => Stream::Work,
     }
 }
 
@@ -49,7 +54,12 @@ pub fn stream(payload: &Payload) -> Stream {
 /// form, so it is always acknowledged.
 fn goes_round(payload: &Payload) -> bool {
     match payload {
-        Payload::Mutex { .. } => false,
+        Payload::Mutex { .. }
+        | Payload::Locks { .. }
+        | Payload::Cache { .. }
+        | Payload::Commit { .. }
+        | Payload::Marker { .. }
+        | Payload::Labelled { .. } => false,
         Payload::Election(message) => match message {
             ElectionMessage::Election { .. } | ElectionMessage::Answer { .. } | ElectionMessage::Coordinator { .. } => {
                 false
@@ -75,7 +85,7 @@ struct Peer {
     /// The peer's life that our streams lead to; 0 while it is unknown.
     life: u32,
     election: Positions,
-    mutex: Positions,
+    work: Positions,
     /// Smoothed round trip; 0 while unknown.
     round_trip: Duration,
 }
@@ -84,7 +94,7 @@ impl Peer {
     fn positions(&mut self, stream: Stream) -> &mut Positions {
         match stream {
             Stream::Election => &mut self.election,
-            Stream::Mutex => &mut self.mutex,
+            Stream::Work => &mut self.work,
         }
     }
 }
@@ -292,25 +302,25 @@ mod tests {
         assert_eq!(delivery.poll_transmit(Instant(39_999)), None);
         assert!(delivery.poll_transmit(Instant(40_000)).unwrap().again);
         assert_eq!(
-            delivery.handle_ack(1, Stream::Mutex, 1, Instant(41_000)),
+            delivery.handle_ack(1, Stream::Work, 1, Instant(41_000)),
             None,
             "a repeat tells nothing of the round trip"
         );
         assert_eq!(delivery.poll_timeout(), None);
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
-        assert_eq!(delivery.handle_ack(1, Stream::Mutex, 2, Instant(53_000)), Some(Duration(3000)));
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(53_000)), Some(Duration(3000)));
     }
 
     #[test]
     fn each_message_is_taken_once_and_in_order() {
         let mut delivery = Delivery::new(2, true);
-        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Err(Refusal::Early));
-        assert_eq!(delivery.take(1, Stream::Mutex, 0, 0), Ok(()));
-        assert_eq!(delivery.take(1, Stream::Mutex, 0, 0), Err(Refusal::Duplicate));
-        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Ok(()));
-        assert_eq!(delivery.take(1, Stream::Mutex, 9, 9), Ok(()), "the sender gave up what lies between");
-        assert_eq!(delivery.next_in(1, Stream::Mutex), 10);
+        assert_eq!(delivery.take(1, Stream::Work, 1, 0), Err(Refusal::Early));
+        assert_eq!(delivery.take(1, Stream::Work, 0, 0), Ok(()));
+        assert_eq!(delivery.take(1, Stream::Work, 0, 0), Err(Refusal::Duplicate));
+        assert_eq!(delivery.take(1, Stream::Work, 1, 0), Ok(()));
+        assert_eq!(delivery.take(1, Stream::Work, 9, 9), Ok(()), "the sender gave up what lies between");
+        assert_eq!(delivery.next_in(1, Stream::Work), 10);
     }
 
     #[test]
@@ -325,9 +335,9 @@ mod tests {
     #[test]
     fn an_election_passes_by_what_else_is_held_up() {
         let mut delivery = Delivery::new(2, true);
-        assert_eq!(delivery.take(1, Stream::Mutex, 1, 0), Err(Refusal::Early));
+        assert_eq!(delivery.take(1, Stream::Work, 1, 0), Err(Refusal::Early));
         assert_eq!(delivery.take(1, Stream::Election, 0, 0), Ok(()));
-        assert_eq!((delivery.next_in(1, Stream::Mutex), delivery.next_in(1, Stream::Election)), (0, 1));
+        assert_eq!((delivery.next_in(1, Stream::Work), delivery.next_in(1, Stream::Election)), (0, 1));
     }
 
     #[test]

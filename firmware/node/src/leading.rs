@@ -76,7 +76,7 @@ impl Node {
             }
         }
         if self.hardened() {
-            self.begin_turns(now);
+            self.begin_view(now);
         }
     }
 

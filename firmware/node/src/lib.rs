@@ -18,15 +18,19 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod cache;
+mod commit;
 pub mod defences;
 pub mod delivery;
 pub mod journal;
 mod leading;
+mod locks;
 pub mod membership;
 mod mutex;
 mod node;
 mod receive;
 pub mod session;
+mod snapshots;
 mod timekeeping;
 mod transmit;
 pub mod turns;

@@ -22,6 +22,7 @@ use compasso_wire::{
     Duration, Fence, Instant, NodeId, NodeSet, Term,
     config::Timing,
     limits::{MEMBERS_MAX, RESOURCES_MAX},
+    locks::ResourceSet,
     message::{Heartbeat, HeartbeatAck},
 };
 use heapless::Vec;
@@ -51,8 +52,8 @@ struct Follower {
     view: u32,
     /// Somebody was inside when it last answered.
     busy: bool,
-    /// The resources whose token it had when it last answered, as bits.
-    custody: u8,
+    /// The resources whose token it had when it last answered.
+    custody: ResourceSet,
     has_time: bool,
 }
 
@@ -100,8 +101,8 @@ pub struct Membership {
 pub struct Holdings {
     /// Somebody is inside here.
     pub busy: bool,
-    /// The resources whose token is here, as bits.
-    pub custody: u8,
+    /// The resources whose token is here.
+    pub custody: ResourceSet,
 }
 
 /// What a heartbeat led to.
@@ -176,15 +177,15 @@ impl Membership {
         }
     }
 
-    /// As leader: the resources whose token some member had when it accepted the view, as bits.
+    /// As leader: the resources whose token some member had when it accepted the view.
     #[must_use]
-    pub fn custody(&self) -> u8 {
+    pub fn custody(&self) -> ResourceSet {
         match &self.role {
             Role::Leading(leading) => {
                 let members = leading.followers.iter().enumerate().filter(|(at, _)| leading.proposed.contains(*at));
-                members.fold(0, |bits, (_, follower)| bits | follower.custody)
+                members.flat_map(|(_, follower)| follower.custody.iter()).collect()
             }
-            Role::Alone | Role::Following { .. } => 0,
+            Role::Alone | Role::Following { .. } => ResourceSet::default(),
         }
     }
 

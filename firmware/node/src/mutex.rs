@@ -11,13 +11,14 @@ use compasso_algorithms::{
     mutex::{Command, Event as Said, Guardian, Mutex, guardian},
 };
 use compasso_wire::{
-    Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, message::MutexMessage, telemetry::Queue,
+    Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, locks::ResourceSet, message::MutexMessage,
+    telemetry::Queue,
 };
 
 /// The epoch of the one view that the bare textbook form has.
 pub(crate) const TEXTBOOK_EPOCH: u32 = 1;
 
-fn resource_id(resource: usize) -> ResourceId {
+pub(crate) fn resource_id(resource: usize) -> ResourceId {
     ResourceId(resource as u8)
 }
 
@@ -58,8 +59,8 @@ impl Node {
     /// The view begins: every algorithm anew, and whoever wants to enter asks again.
     pub(crate) fn begin_turns(&mut self, now: Instant) {
         self.begun = true;
-        let (epoch, was_held) = (self.epoch(), self.membership.custody() | self.holdings().custody);
-        self.delivery.abandon_where(|payload| matches!(payload, Payload::Mutex { epoch: old, .. } if *old < epoch));
+        let (epoch, was_held) = (self.epoch(), self.tokens_in_hands());
+        self.delivery.abandon_where(|payload| payload.epoch().is_some_and(|old| old < epoch));
         let coordinator = self.coordinator() == self.config.me;
         // The textbook form has one view, and a coordinator that comes back makes a token without asking.
         let (hardened, returned) = (self.hardened(), self.config.incarnation > 1);
@@ -77,7 +78,7 @@ impl Node {
                 }
                 Client::Outside | Client::Inside { .. } | Client::Overdue { .. } => None,
             };
-            let lost = was_held & (1 << resource) == 0;
+            let lost = !was_held.contains(resource_id(resource));
             let anew = if hardened { !is_first } else { returned };
             if coordinator && turn.mutex.uses_token() && anew && lost {
                 self.record(now, Event::TokenRegenerated { resource: resource_id(resource), epoch });
@@ -93,9 +94,16 @@ impl Node {
         }
     }
 
+    /// The resources whose token this node or, as far as it knows, a follower has.
+    fn tokens_in_hands(&self) -> ResourceSet {
+        self.membership.custody().iter().chain(self.holdings().custody.iter()).collect()
+    }
+
     pub(crate) fn turn_timeouts(&mut self, now: Instant) {
         if let Some(hold) = self.requests.poll(now) {
-            self.request_turn(now, ResourceId(0), hold, None);
+            let chosen = self.random() as usize % self.turns.len().max(1);
+            self.requests.chosen = chosen;
+            self.request_turn(now, resource_id(chosen), hold, None);
         }
         for resource in 0..self.turns.len() {
             if self.takes_turns(now) {
@@ -161,7 +169,7 @@ impl Node {
         let next = self.turns.get_mut(resource).and_then(|turn| turn.waiting.pop_front());
         match next {
             Some(hold) => self.request_turn(now, resource_id(resource), hold, None),
-            None if resource == 0 => self.requests.rest(now),
+            None if resource == self.requests.chosen => self.requests.rest(now),
             None => {}
         }
     }

@@ -1,11 +1,16 @@
 //! The node: where the algorithms meet.
 
 use crate::{
+    cache::CacheService,
+    commit::CommitService,
     defences::Defences,
     delivery::Delivery,
     journal::Journal,
+    locks::LockService,
     membership::{Holdings, Membership},
+    mutex::resource_id,
     session::Sessions,
+    snapshots::Snapshots,
     transmit::{OUTGOING_MAX, Outgoing},
     turns::Turn,
     workload::Requests,
@@ -17,7 +22,7 @@ use compasso_algorithms::{
     time::{Cristian, SoftwareClock},
 };
 use compasso_wire::{
-    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Term,
+    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
     config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
     limits::RESOURCES_MAX,
     message::Command,
@@ -77,6 +82,10 @@ pub struct Node {
     pub(crate) cristian: Cristian,
     pub(crate) turns: Vec<Turn, RESOURCES_MAX>,
     pub(crate) requests: Requests,
+    pub(crate) locks: LockService,
+    pub(crate) cache: CacheService,
+    pub(crate) commit: CommitService,
+    pub(crate) snapshots: Snapshots,
     pub(crate) outgoing: Deque<(NodeId, Outgoing), OUTGOING_MAX>,
     pub(crate) effects: Deque<Effect, EFFECTS_MAX>,
     pub(crate) stored: Stored,
@@ -158,6 +167,10 @@ impl Node {
             cristian: Cristian::new(),
             turns: (0..resources).map(|_| Turn::new(&config.mutex, timing)).collect(),
             requests: Requests::new(config.workload, config.seed, now),
+            locks: LockService::new(config, now),
+            cache: CacheService::new(config, now),
+            commit: CommitService::new(config, now),
+            snapshots: Snapshots::new(),
             outgoing: Deque::new(),
             effects: Deque::new(),
             stored: config.stored,
@@ -257,6 +270,9 @@ impl Node {
             self.begin_at.map(|at| (at, "begin")),
             self.introduce_at.map(|at| (at, "introduction")),
             self.requests.poll_timeout().map(|at| (at, "workload")),
+            self.locks.poll_timeout(),
+            self.cache.poll_timeout(),
+            self.commit.poll_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -312,7 +328,9 @@ impl Node {
         let mut holdings = Holdings::default();
         for (resource, turn) in self.turns.iter().enumerate() {
             holdings.busy |= turn.is_inside();
-            holdings.custody |= u8::from(self.custody(resource)) << resource;
+            if self.custody(resource) {
+                holdings.custody.insert(resource_id(resource));
+            }
         }
         holdings
     }
@@ -365,12 +383,24 @@ impl Node {
         }
         if self.begin_at.is_some_and(|at| now >= at) {
             self.begin_at = None;
-            self.begin_turns(now);
+            self.begin_view(now);
         }
         self.skip_the_unreachable(now);
         self.with_election(now, |election, cx| election.handle_timeout(cx));
         self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
         self.turn_timeouts(now);
+        self.lock_timeouts(now);
+        self.cache_timeouts(now);
+        self.commit_timeouts(now);
+    }
+
+    /// A view begins, or in the textbook form the only one: whatever rests on it begins anew.
+    pub(crate) fn begin_view(&mut self, now: Instant) {
+        self.abort_snapshots(now);
+        self.begin_turns(now);
+        self.begin_locks(now);
+        self.begin_cache(now);
+        self.begin_commit(now);
     }
 
     /// Challenges those who have not proven themselves yet; everybody does so for a while after boot.
@@ -402,7 +432,26 @@ impl Node {
                     turn.drop_token = true;
                 }
             }
-            Command::StopWorkload => self.requests.stop(),
+            Command::StopWorkload => {
+                self.requests.stop();
+                self.locks.stop_workload();
+                self.cache.stop_workload();
+                self.commit.stop_workload();
+            }
+            Command::Acquire { resources } => self.acquire(now, resources),
+            Command::Release { resources } => self.release(now, resources),
+            Command::Claims { resources } => self.claim(now, resources),
+            Command::Snapshot { number } => self.take_snapshot(now, number),
+            Command::Label { label } => self.record(now, Event::Label { label }),
+            Command::Send { to, label } => {
+                self.record(now, Event::Label { label });
+                self.post(now, to, Payload::Labelled { label }, None);
+            }
+            Command::Leap { at, by } => self.handle_leap(now, at, by),
+            Command::Read => self.read_cached(now),
+            Command::Write => self.write_cached(now),
+            Command::Transaction => self.begin_transaction(now),
+            Command::Refuse => self.commit.refuse_next(),
         }
     }
 
@@ -422,6 +471,9 @@ impl Node {
             self.settle_membership(now);
             self.settle_clock(now);
             self.settle_turns(now);
+            self.settle_locks(now);
+            self.settle_cache(now);
+            self.settle_commit(now);
             if self.outgoing.len() == before {
                 break;
             }

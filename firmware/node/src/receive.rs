@@ -47,6 +47,7 @@ impl Node {
             | Body::HeartbeatAck(_)
             | Body::TimeRequest { .. }
             | Body::TimeReply { .. }
+            | Body::Correction { .. }
             | Body::Plain(_)
             | Body::Ordered { .. }
             | Body::Ack { .. }
@@ -74,9 +75,9 @@ impl Node {
         if let Body::Ordered { life, index, floor, ref payload } = body {
             // A message of a view that is not in force here yet: the sender will repeat it.
             // And a returned node that may not yet speak for itself is not there, as far as elections go.
-            let ahead = match payload {
-                Payload::Mutex { epoch, .. } => *epoch > self.epoch(),
-                Payload::Election(_) => !self.speaks(now),
+            let ahead = match payload.epoch() {
+                Some(epoch) => epoch > self.epoch(),
+                None => matches!(payload, Payload::Election(_)) && !self.speaks(now),
             };
             let taken = self.take_ordered(slot, header, life, stream(payload), index, floor, ahead);
             if taken == Err(Refusal::Misaddressed) {
@@ -112,7 +113,7 @@ impl Node {
         if proven != Proven::Same {
             // What was said in this view is for the life that is in it, if we knew of it or not.
             let current = self.epoch();
-            let of_this_view = |payload: &Payload| matches!(payload, Payload::Mutex { epoch, .. } if *epoch == current);
+            let of_this_view = |payload: &Payload| payload.epoch() == Some(current);
             self.delivery.peer_lives(slot, header.incarnation, of_this_view);
         }
         if proven == Proven::Reborn {
@@ -168,6 +169,7 @@ impl Node {
             | Body::HeartbeatAck(_)
             | Body::TimeRequest { .. }
             | Body::TimeReply { .. }
+            | Body::Correction { .. }
             | Body::Plain(_)
             | Body::Ordered { .. }
             | Body::Ack { .. }
@@ -191,6 +193,9 @@ impl Node {
             Body::TimeReply { echo, cluster, handling_us } => {
                 let reply = TimeMessage::Reply { echo, cluster, handling: Duration(u64::from(handling_us)) };
                 self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
+            }
+            Body::Correction { polled, offset_us, rtt_us } => {
+                self.handle_correction(now, from, polled, offset_us, rtt_us);
             }
             Body::Ack { stream, life, next } => {
                 if life == self.config.incarnation
@@ -219,6 +224,14 @@ impl Node {
                 self.with_election(now, |election, cx| election.handle_message(from, message, cx));
             }
             Payload::Mutex { resource, epoch, message } => self.handle_mutex(now, from, resource, epoch, message),
+            // What belongs to an earlier view means nothing in this one.
+            Payload::Locks { epoch, .. } | Payload::Cache { epoch, .. } | Payload::Commit { epoch, .. }
+                if epoch != self.epoch() => {}
+            Payload::Locks { message, .. } => self.handle_locks(now, from, message),
+            Payload::Cache { message, .. } => self.handle_cache(now, from, message),
+            Payload::Commit { message, .. } => self.handle_commit(now, from, message),
+            Payload::Marker { snapshot, .. } => self.handle_marker(now, from, snapshot),
+            Payload::Labelled { label } => self.record(now, Event::Label { label }),
         }
     }
 }

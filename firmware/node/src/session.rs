@@ -136,7 +136,15 @@ mod tests {
     use compasso_wire::{NodeId, Vector};
 
     fn header(incarnation: u32, sequence: u32) -> Header {
-        Header { cluster: 1, sender: NodeId(0), incarnation, sequence, lamport: 0, vector: Vector::default() }
+        Header {
+            cluster: 1,
+            sender: NodeId(0),
+            incarnation,
+            sequence,
+            snapshot: 0,
+            lamport: 0,
+            vector: Vector::default(),
+        }
     }
 
     fn sessions() -> Sessions {

@@ -5,13 +5,13 @@ use compasso_algorithms::{
     Algorithm, Context, Output,
     time::{Cristian, SoftwareClock, cristian},
 };
-use compasso_wire::{ClusterTime, Event, Instant, config::ClockChoice};
+use compasso_wire::{ClusterTime, Event, Instant, NodeId, config::ClockChoice};
 
 impl Node {
     /// The clock follows whoever leads; a leader without time takes it from a follower that has it.
     pub(crate) fn settle_clock(&mut self, now: Instant) {
         let server = match (self.config.clock, self.clock, self.membership.following()) {
-            (ClockChoice::None, _, _) => return,
+            (ClockChoice::None | ClockChoice::Berkeley, _, _) => return,
             (ClockChoice::Cristian, _, Some(leader)) => Some(leader),
             (ClockChoice::Cristian, SoftwareClock::Unset, None) => {
                 let source = self.membership.follower_with_time().and_then(|position| self.members.id(position));
@@ -71,4 +71,16 @@ impl Node {
         let rtt_us = u32::try_from(measured.rtt.0).unwrap_or(u32::MAX);
         self.record(now, Event::Sync { source: measured.server, offset_us, rtt_us, error_us: rtt_us / 2 });
     }
+
+    pub(crate) fn handle_correction(
+        &mut self,
+        _now: Instant,
+        _from: NodeId,
+        _polled: Instant,
+        _offset_us: i64,
+        _rtt_us: u32,
+    ) {
+    }
+
+    pub(crate) fn handle_leap(&mut self, _now: Instant, _at: ClusterTime, _by: i8) {}
 }

@@ -205,6 +205,7 @@ impl Node {
             sender: self.config.me,
             incarnation: self.config.incarnation,
             sequence: self.sequence,
+            snapshot: self.snapshots.latest(),
             lamport,
             vector,
         };

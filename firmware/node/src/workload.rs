@@ -8,6 +8,8 @@ pub struct Requests {
     workload: Option<Workload>,
     request_at: Option<Instant>,
     random: u32,
+    /// The resource that was requested last.
+    pub(crate) chosen: usize,
 }
 
 impl Requests {
@@ -15,7 +17,7 @@ impl Requests {
     #[must_use]
     pub fn new(workload: Option<Workload>, seed: u32, now: Instant) -> Requests {
         // An xorshift generator must not start at zero.
-        let mut requests = Requests { workload, request_at: None, random: seed | 1 };
+        let mut requests = Requests { workload, request_at: None, random: seed | 1, chosen: 0 };
         requests.rest(now);
         requests
     }

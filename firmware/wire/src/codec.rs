@@ -176,7 +176,7 @@ mod tests {
         let vector = Vector(
             [(1, 3), (2, 500)].map(|(incarnation, count)| VectorEntry { incarnation, count }).into_iter().collect(),
         );
-        Header { cluster: 99, sender: NodeId(1), incarnation: 2, sequence, lamport: 1000, vector }
+        Header { cluster: 99, sender: NodeId(1), incarnation: 2, sequence, snapshot: 0, lamport: 1000, vector }
     }
 
     fn token() -> Body<'static> {
@@ -246,6 +246,7 @@ mod tests {
             sender: NodeId::HOST,
             incarnation: u32::MAX,
             sequence: u32::MAX,
+            snapshot: u32::MAX,
             lamport: u64::MAX,
             vector: vector.clone(),
         };

@@ -2,6 +2,7 @@
 
 use crate::{
     auth::Key,
+    commit::CommitRecord,
     ids::{NodeId, NodeSet, Term},
     limits::MEMBERS_MAX,
     time::Duration,
@@ -16,6 +17,8 @@ pub struct Stored {
     pub term: Term,
     /// The highest epoch of a view accepted.
     pub epoch: u32,
+    /// The latest transaction.
+    pub commit: CommitRecord,
 }
 
 /// How the cluster clock is kept.
@@ -25,6 +28,96 @@ pub enum ClockChoice {
     None,
     /// Cristian's algorithm, with the coordinator as time server.
     Cristian,
+    /// Berkeley's: the coordinator averages everybody's clocks and sends each its correction.
+    Berkeley,
+}
+
+/// Who has the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum TimeSource {
+    /// The coordinator, whatever its clock shows.
+    Coordinator,
+    /// The host, which has true time; the coordinator asks it.
+    Host,
+}
+
+/// How a clock that is wrong is made right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Adjustment {
+    /// By running faster or slower for a while: it never runs backwards.
+    Slew,
+    /// At once, also backwards: breaks whoever compares two readings.
+    Step,
+}
+
+/// What is done about deadlocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DeadlockStrategy {
+    /// Nothing.
+    Ignore,
+    /// Probes find them, and a victim gives back.
+    Detect,
+    /// Resources are taken in one global order.
+    PreventOrder,
+    /// An older one waits for a younger, a younger gives up.
+    WaitDie,
+    /// An older one makes a younger give up, a younger waits.
+    WoundWait,
+    /// Nothing is granted that could lead to one.
+    Avoid,
+}
+
+/// Locks on several named resources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Locks {
+    /// What is done about deadlocks.
+    pub strategy: DeadlockStrategy,
+    /// How many resources there are; their ids follow those of the mutual exclusion.
+    pub count: u8,
+    /// Transactions that the node makes by itself.
+    pub workload: Option<LockWorkload>,
+}
+
+/// Transactions that a node makes by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LockWorkload {
+    /// Mean time from one transaction to the next.
+    pub every: Duration,
+    /// Time from one resource to the next, and with all of them.
+    pub hold: Duration,
+    /// How many resources one transaction takes.
+    pub several: u8,
+}
+
+/// Copies that are valid until a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cache {
+    /// How long a copy is valid.
+    pub lease: Duration,
+    /// A writer asks readers to give up their copies, instead of only waiting.
+    pub invalidate: bool,
+    /// Mean time between two reads of a node that reads by itself.
+    pub read_every: Option<Duration>,
+    /// Mean time between two writes of a node that writes by itself.
+    pub write_every: Option<Duration>,
+}
+
+/// Transactions that happen everywhere or nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Commit {
+    /// Mean time between two transactions that a coordinator begins by itself.
+    pub every: Option<Duration>,
+    /// Of so many votes one is no; 0: never.
+    pub refuse_one_in: u16,
+}
+
+/// How a snapshot is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SnapshotMethod {
+    /// By Chandy and Lamport's markers.
+    Markers,
+    /// By everybody on its own: what comes out never was.
+    Unsynchronized,
 }
 
 /// How the coordinator is found.
@@ -154,14 +247,26 @@ pub struct NodeConfig {
     pub hardening: bool,
     /// How the cluster clock is kept.
     pub clock: ClockChoice,
+    /// Who has the time.
+    pub time_source: TimeSource,
+    /// How a clock that is wrong is made right.
+    pub adjustment: Adjustment,
     /// How the coordinator is found.
     pub election: ElectionChoice,
     /// Who notices deaths.
     pub detector: DetectorChoice,
     /// How nodes take turns.
     pub mutex: MutexChoice,
-    /// How many resources there are.
+    /// How many resources there are for which they do.
     pub resources: u8,
+    /// Locks on several resources.
+    pub locks: Option<Locks>,
+    /// The cache.
+    pub cache: Option<Cache>,
+    /// The atomic commit.
+    pub commit: Option<Commit>,
+    /// How a snapshot is taken.
+    pub snapshots: SnapshotMethod,
     /// Requests that the node makes by itself.
     pub workload: Option<Workload>,
     /// Time-outs and periods.
@@ -172,4 +277,37 @@ pub struct NodeConfig {
     pub rate_ppb: i32,
     /// For choices that only must differ between nodes, such as the phase of the workload.
     pub seed: u32,
+}
+
+impl NodeConfig {
+    /// A hardened node in its first life that runs no algorithm yet. Members beyond the capacity are
+    /// left out.
+    #[must_use]
+    pub fn new(cluster: u32, key: Key, me: NodeId, members: impl IntoIterator<Item = NodeId>) -> NodeConfig {
+        NodeConfig {
+            cluster,
+            key,
+            me,
+            incarnation: 1,
+            stored: Stored::default(),
+            members: members.into_iter().take(MEMBERS_MAX).collect(),
+            hardening: true,
+            clock: ClockChoice::None,
+            time_source: TimeSource::Coordinator,
+            adjustment: Adjustment::Slew,
+            election: ElectionChoice::None,
+            detector: DetectorChoice::EventuallyPerfect,
+            mutex: MutexChoice::None,
+            resources: 1,
+            locks: None,
+            cache: None,
+            commit: None,
+            snapshots: SnapshotMethod::Markers,
+            workload: None,
+            timing: Timing::default(),
+            wrong_clock_us: 0,
+            rate_ppb: 0,
+            seed: 1,
+        }
+    }
 }

@@ -8,10 +8,13 @@
 
 pub mod address;
 pub mod auth;
+pub mod cache;
 pub mod codec;
+pub mod commit;
 pub mod config;
 pub mod ids;
 pub mod limits;
+pub mod locks;
 pub mod message;
 pub mod page;
 pub mod replay;

@@ -10,14 +10,14 @@ pub const MEMBERS_MAX: usize = match option_env!("COMPASSO_MEMBERS_MAX") {
 };
 
 /// How many named resources a cluster may share.
-pub const RESOURCES_MAX: usize = 8;
+pub const RESOURCES_MAX: usize = 16;
 
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
 
 /// Longest encoded header: version, cluster, sender, incarnation, sequence number,
-/// Lamport time, and a vector with one (incarnation, count) entry a member.
-pub const HEADER_MAX: usize = 1 + 5 + 3 + 5 + 5 + 10 + 3 + MEMBERS_MAX * 10;
+/// number of the latest snapshot, Lamport time, and a vector with one (incarnation, count) entry a member.
+pub const HEADER_MAX: usize = 1 + 5 + 3 + 5 + 5 + 5 + 10 + 3 + MEMBERS_MAX * 10;
 
 /// Longest header of a datagram to or from the host, which carries no vector.
 pub const HOST_HEADER_MAX: usize = HEADER_MAX - MEMBERS_MAX * 10;

@@ -1,8 +1,11 @@
 //! What nodes say to each other, and what node and host say to each other.
 
 use crate::{
+    cache::CacheMessage,
+    commit::CommitMessage,
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
     limits::{MEMBERS_MAX, RESOURCES_MAX},
+    locks::{LockMessage, ResourceSet},
     time::{ClusterTime, Duration, Instant},
 };
 use heapless::Vec;
@@ -32,6 +35,8 @@ pub struct Header {
     pub incarnation: u32,
     /// The how-manieth datagram of that life; also the id of the message in the trace.
     pub sequence: u32,
+    /// The latest snapshot that the sender has taken part in: whoever has not must do so before it takes this in.
+    pub snapshot: u32,
     /// Lamport time of the send.
     pub lamport: u64,
     /// Vector time of the send; empty when the host sends.
@@ -82,8 +87,8 @@ pub struct HeartbeatAck {
     pub epoch: u32,
     /// Somebody is still inside here, by an earlier view's grant.
     pub busy: bool,
-    /// Resources whose token is in this node's hands, as bits.
-    pub custody: u8,
+    /// Resources whose token is in this node's hands.
+    pub custody: ResourceSet,
     /// The heartbeat's `sent`.
     pub echo: Instant,
     /// The follower's hardware time of sending: a lease counts from here.
@@ -254,8 +259,8 @@ pub enum MutexMessage {
 pub enum Stream {
     /// Messages of the election.
     Election,
-    /// Messages of mutual exclusion.
-    Mutex,
+    /// Everything else.
+    Work,
 }
 
 /// What the algorithms send: the textbook's own messages.
@@ -272,6 +277,40 @@ pub enum Payload {
         epoch: u32,
         /// The message.
         message: MutexMessage,
+    },
+    /// Of the locks on several resources, in one view.
+    Locks {
+        /// The view's epoch.
+        epoch: u32,
+        /// The message.
+        message: LockMessage,
+    },
+    /// Of the cache, in one view.
+    Cache {
+        /// The view's epoch.
+        epoch: u32,
+        /// The message.
+        message: CacheMessage,
+    },
+    /// Of the atomic commit, in one view.
+    Commit {
+        /// The view's epoch.
+        epoch: u32,
+        /// The message.
+        message: CommitMessage,
+    },
+    /// Chandy-Lamport: everything before this in the stream was sent before its sender took its part
+    /// of the snapshot, everything behind it afterwards.
+    Marker {
+        /// The view's epoch.
+        epoch: u32,
+        /// Which snapshot.
+        snapshot: u32,
+    },
+    /// A message that a scenario's step sends: an entry of its list of labels.
+    Labelled {
+        /// Which label.
+        label: u16,
     },
 }
 
@@ -298,6 +337,53 @@ pub enum Command {
     DropToken,
     /// Make no further requests; those already made are served.
     StopWorkload,
+    /// Acquire these, all of them, in one transaction with what is held already.
+    Acquire {
+        /// Which.
+        resources: ResourceSet,
+    },
+    /// Give these back.
+    Release {
+        /// Which.
+        resources: ResourceSet,
+    },
+    /// Declare that the next transaction will need no more than these.
+    Claims {
+        /// Which.
+        resources: ResourceSet,
+    },
+    /// Take a snapshot of the whole system.
+    Snapshot {
+        /// Its number, from 1.
+        number: u32,
+    },
+    /// Note an entry of the scenario's list of labels.
+    Label {
+        /// Which.
+        label: u16,
+    },
+    /// Send an entry of the scenario's list of labels.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// Which.
+        label: u16,
+    },
+    /// A leap second takes effect.
+    Leap {
+        /// When, in cluster time.
+        at: ClusterTime,
+        /// 1: one second more, −1: one less.
+        by: i8,
+    },
+    /// Read the cached value.
+    Read,
+    /// Write the cached value.
+    Write,
+    /// If this node coordinates: begin a transaction.
+    Transaction,
+    /// Vote no the next time it is asked.
+    Refuse,
 }
 
 /// A batch of observations on its way to the collector.
@@ -424,6 +510,15 @@ pub enum Body<'a> {
         /// The next command expected.
         next: u32,
     },
+    /// Berkeley's correction: "your clock was so far behind the average", not the time.
+    Correction {
+        /// The receiver's hardware time at which it answered the question.
+        polled: Instant,
+        /// What its clock lacked then.
+        offset_us: i64,
+        /// Round trip of question and answer.
+        rtt_us: u32,
+    },
 }
 
 macro_rules! kinds {
@@ -494,6 +589,62 @@ kinds! {
     Census = "census",
     /// Of the token's guardian.
     CensusReply = "census_reply",
+    /// Of the locks.
+    LockRegister = "lock_register",
+    /// Of the locks.
+    LockRequest = "lock_request",
+    /// Of the locks.
+    LockGrant = "lock_grant",
+    /// Of the locks.
+    LockWait = "lock_wait",
+    /// Of wait-die.
+    LockDie = "lock_die",
+    /// Of wound-wait.
+    LockWound = "lock_wound",
+    /// Of the locks.
+    LockRelease = "lock_release",
+    /// Of deadlock avoidance.
+    LockClaim = "lock_claim",
+    /// Of deadlock detection.
+    LockProbe = "lock_probe",
+    /// Of deadlock detection.
+    LockVictim = "lock_victim",
+    /// Of the cache.
+    CacheKnown = "cache_known",
+    /// Of the cache.
+    CacheRead = "cache_read",
+    /// Of the cache.
+    CacheCopy = "cache_copy",
+    /// Of the cache.
+    CacheWrite = "cache_write",
+    /// Of the cache.
+    CacheStore = "cache_store",
+    /// Of the cache.
+    CacheStored = "cache_stored",
+    /// Of the cache.
+    CacheInvalidate = "cache_invalidate",
+    /// Of the cache.
+    CacheInvalidated = "cache_invalidated",
+    /// Of the cache.
+    CacheWritten = "cache_written",
+    /// Of the atomic commit.
+    Prepare = "prepare",
+    /// Of the atomic commit.
+    Vote = "vote",
+    /// Of the atomic commit, hardened.
+    DecisionStore = "decision_store",
+    /// Of the atomic commit, hardened.
+    DecisionStored = "decision_stored",
+    /// Of the atomic commit.
+    Decision = "decision",
+    /// Of the atomic commit, hardened.
+    CommitKnown = "commit_known",
+    /// Of the snapshot.
+    Marker = "marker",
+    /// A step's message.
+    Labelled = "label",
+    /// Of Berkeley's algorithm.
+    Correction = "correction",
     /// Of the keeper.
     Access = "access",
     /// Of the keeper.
@@ -538,6 +689,52 @@ impl Payload {
                 MutexMessage::Yield { .. } => Kind::Yield,
                 MutexMessage::Fail { .. } => Kind::Fail,
             },
+            Payload::Locks { message, .. } => match message {
+                LockMessage::Register { .. } => Kind::LockRegister,
+                LockMessage::Request { .. } => Kind::LockRequest,
+                LockMessage::Grant { .. } => Kind::LockGrant,
+                LockMessage::Wait { .. } => Kind::LockWait,
+                LockMessage::Die { .. } => Kind::LockDie,
+                LockMessage::Wound { .. } => Kind::LockWound,
+                LockMessage::Release { .. } => Kind::LockRelease,
+                LockMessage::Claim { .. } => Kind::LockClaim,
+                LockMessage::Probe { .. } => Kind::LockProbe,
+                LockMessage::Victim { .. } => Kind::LockVictim,
+            },
+            Payload::Cache { message, .. } => match message {
+                CacheMessage::Known { .. } => Kind::CacheKnown,
+                CacheMessage::Read { .. } => Kind::CacheRead,
+                CacheMessage::Copy { .. } => Kind::CacheCopy,
+                CacheMessage::Write { .. } => Kind::CacheWrite,
+                CacheMessage::Store { .. } => Kind::CacheStore,
+                CacheMessage::Stored { .. } => Kind::CacheStored,
+                CacheMessage::Invalidate { .. } => Kind::CacheInvalidate,
+                CacheMessage::Invalidated { .. } => Kind::CacheInvalidated,
+                CacheMessage::Written { .. } => Kind::CacheWritten,
+            },
+            Payload::Commit { message, .. } => match message {
+                CommitMessage::Prepare { .. } => Kind::Prepare,
+                CommitMessage::Vote { .. } => Kind::Vote,
+                CommitMessage::Store { .. } => Kind::DecisionStore,
+                CommitMessage::Stored { .. } => Kind::DecisionStored,
+                CommitMessage::Decide { .. } => Kind::Decision,
+                CommitMessage::Known(_) => Kind::CommitKnown,
+            },
+            Payload::Marker { .. } => Kind::Marker,
+            Payload::Labelled { .. } => Kind::Labelled,
+        }
+    }
+
+    /// The epoch of the view in which it was sent, if it means nothing in any other.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u32> {
+        match self {
+            Payload::Election(_) | Payload::Labelled { .. } => None,
+            Payload::Mutex { epoch, .. }
+            | Payload::Locks { epoch, .. }
+            | Payload::Cache { epoch, .. }
+            | Payload::Commit { epoch, .. }
+            | Payload::Marker { epoch, .. } => Some(*epoch),
         }
     }
 }
@@ -553,6 +750,7 @@ impl Body<'_> {
             Body::HeartbeatAck(_) => Kind::HeartbeatAck,
             Body::TimeRequest { .. } => Kind::TimeRequest,
             Body::TimeReply { .. } => Kind::TimeReply,
+            Body::Correction { .. } => Kind::Correction,
             Body::Plain(payload) | Body::Ordered { payload, .. } => payload.kind(),
             Body::Ack { .. } => Kind::Ack,
             Body::Census { .. } => Kind::Census,

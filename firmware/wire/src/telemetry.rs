@@ -2,7 +2,9 @@
 
 use crate::{
     codec::Refusal,
+    commit::{Decision, TransactionId},
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
+    locks::ResourceSet,
     message::{Kind, Vector},
     time::{ClusterTime, Instant},
 };
@@ -164,6 +166,114 @@ pub enum Event {
         /// Its epoch.
         epoch: u32,
     },
+    /// This node waits for another to give a resource back.
+    Wait {
+        /// For whom.
+        on: NodeId,
+        /// For which resource.
+        resource: ResourceId,
+    },
+    /// This node wants the resource no more, without having got it.
+    Withdraw {
+        /// Which.
+        resource: ResourceId,
+    },
+    /// A probe came back: a deadlock.
+    Deadlock {
+        /// Who waits in a circle, by position in the configured ring.
+        cycle: NodeSet,
+        /// Who is to give back.
+        victim: NodeId,
+    },
+    /// This node's transaction gives everything back and will try again.
+    Abandon {
+        /// Why.
+        reason: Abandoned,
+    },
+    /// This node's part of a snapshot.
+    Snapshot {
+        /// Which snapshot.
+        id: u32,
+        /// Whom the node names as leader.
+        leader: Option<NodeId>,
+        /// The epoch of its view.
+        epoch: u32,
+        /// Tokens in its hands.
+        tokens: ResourceSet,
+        /// Resources it holds.
+        holds: ResourceSet,
+        /// Resources it wants.
+        wants: ResourceSet,
+    },
+    /// A message that was on its way when the snapshot was taken.
+    SnapshotMessage {
+        /// Which snapshot.
+        id: u32,
+        /// Who had sent it.
+        from: NodeId,
+        /// What sort.
+        kind: Kind,
+        /// The resource and epoch, if it is a token.
+        token: Option<(ResourceId, u32)>,
+    },
+    /// This node has its whole part of the snapshot.
+    SnapshotDone {
+        /// Which snapshot.
+        id: u32,
+    },
+    /// The snapshot met a change of view and is void.
+    SnapshotAborted {
+        /// Which snapshot.
+        id: u32,
+    },
+    /// A step's label.
+    Label {
+        /// Which, in the scenario's list.
+        label: u16,
+    },
+    /// Cluster time has reached a whole second of UTC.
+    Utc {
+        /// Seconds since 1970, leap seconds not counted.
+        seconds: i64,
+        /// It is the inserted second, 23:59:60.
+        leap: bool,
+    },
+    /// The cached value was read.
+    Read {
+        /// Its version.
+        version: u64,
+        /// From this node's copy, without asking.
+        cached: bool,
+    },
+    /// This node, as server, has begun to write.
+    Writing {
+        /// The version that will come.
+        version: u64,
+    },
+    /// The write is acknowledged: nobody reads an older version any more.
+    Written {
+        /// The version.
+        version: u64,
+    },
+    /// This node, as coordinator, begins a transaction.
+    Transaction {
+        /// Which.
+        transaction: TransactionId,
+    },
+    /// This node voted.
+    Voted {
+        /// Which transaction.
+        transaction: TransactionId,
+        /// The vote.
+        yes: bool,
+    },
+    /// The transaction has ended here.
+    Decided {
+        /// Which.
+        transaction: TransactionId,
+        /// How.
+        decision: Decision,
+    },
     /// A queue was full and something was given up.
     Overflow {
         /// Which.
@@ -171,6 +281,35 @@ pub enum Event {
         /// Times so far, over all queues.
         count: u32,
     },
+}
+
+/// Why a transaction gives back what it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Abandoned {
+    /// It is the victim of a deadlock.
+    Victim,
+    /// Wait-die: an older one holds what it wants.
+    Died,
+    /// Wound-wait: an older one wants what it holds.
+    Wounded,
+    /// It must begin again in the global order.
+    OutOfOrder,
+    /// Its lease ended.
+    LeaseEnded,
+}
+
+impl Abandoned {
+    /// The name in the trace.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Abandoned::Victim => "victim",
+            Abandoned::Died => "died",
+            Abandoned::Wounded => "wounded",
+            Abandoned::OutOfOrder => "out_of_order",
+            Abandoned::LeaseEnded => "lease_ended",
+        }
+    }
 }
 
 /// A queue of the node.

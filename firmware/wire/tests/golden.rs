@@ -4,11 +4,14 @@
 use compasso_wire::{
     Body, ClusterTime, Duration, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
     Vector, VectorEntry,
+    cache::CacheMessage,
+    commit::{CommitMessage, CommitRecord, Decision, TransactionId},
     config::Stored,
     limits::{
         BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX,
         TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
+    locks::{Age, Hop, LockMessage, ResourceSet},
     message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
     open, seal,
 };
@@ -21,6 +24,7 @@ const CONTENT: &[(&str, &str)] = &[
     ("03", "sender 3"),
     ("01", "incarnation 1"),
     ("ac02", "sequence number 300"),
+    ("00", "no snapshot yet"),
     ("e807", "Lamport time 1000"),
     ("05", "a vector of five entries, (incarnation, count) each"),
     ("010c", "node 0: 1, 12"),
@@ -39,12 +43,12 @@ const CONTENT: &[(&str, &str)] = &[
     ("8201", "serial 130"),
 ];
 
-const TAG: &str = "87b013056aa541237d95153d323ecc44";
+const TAG: &str = "eeee1a6e155225e930a74a2ae0f208b4";
 
 fn header() -> Header {
     let entries = [(1, 12), (1, 9), (1, 200), (1, 41), (0, 0)];
     let vector = Vector(entries.map(|(incarnation, count)| VectorEntry { incarnation, count }).into_iter().collect());
-    Header { cluster: 77, sender: NodeId(3), incarnation: 1, sequence: 300, lamport: 1000, vector }
+    Header { cluster: 77, sender: NodeId(3), incarnation: 1, sequence: 300, snapshot: 0, lamport: 1000, vector }
 }
 
 fn body() -> Body<'static> {
@@ -84,7 +88,7 @@ fn every_body_has_the_number_of_the_document() {
         view: 1,
         epoch: 1,
         busy: false,
-        custody: 0,
+        custody: ResourceSet::default(),
         echo: at,
         renewal: at,
         votes: true,
@@ -101,7 +105,7 @@ fn every_body_has_the_number_of_the_document() {
         Body::TimeReply { echo: at, cluster: ClusterTime(-1), handling_us: 1 },
         Body::Plain(Payload::Election(ElectionMessage::Election { term })),
         body(),
-        Body::Ack { stream: Stream::Mutex, life: 1, next: 1 },
+        Body::Ack { stream: Stream::Work, life: 1, next: 1 },
         Body::Census { epoch: 1, round: 1, resource },
         Body::CensusReply { epoch: 1, round: 1, resource, custody: false },
         Body::Access { resource, fence },
@@ -111,6 +115,7 @@ fn every_body_has_the_number_of_the_document() {
         Body::TelemetryAck { next: 1 },
         Body::Command { index: 0, command: Command::Elect },
         Body::CommandAck { next: 1 },
+        Body::Correction { polled: at, offset_us: -5, rtt_us: 9 },
     ]);
 }
 
@@ -147,6 +152,50 @@ fn every_message_of_an_algorithm_has_the_number_of_the_document() {
     assert_numbered(&[
         Payload::Election(ElectionMessage::Election { term }),
         Payload::Mutex { resource: ResourceId(0), epoch: 1, message: MutexMessage::Token { serial } },
+        Payload::Locks { epoch: 1, message: LockMessage::Victim { age: Age { stamp, node: id }, wait: 1 } },
+        Payload::Cache { epoch: 1, message: CacheMessage::Read { question: 1 } },
+        Payload::Commit { epoch: 1, message: CommitMessage::Prepare { transaction: TransactionId(1) } },
+        Payload::Marker { epoch: 1, snapshot: 1 },
+        Payload::Labelled { label: 1 },
+    ]);
+}
+
+#[test]
+fn every_message_of_a_service_has_the_number_of_the_document() {
+    let (node, resource, version, value, question) = (NodeId(1), ResourceId(0), 1, 2, 3);
+    let (age, held) = (Age { stamp: 8, node }, ResourceSet(1));
+    let path = [Hop { node, wait: 1 }].into_iter().collect();
+    assert_numbered(&[
+        LockMessage::Register { held, age },
+        LockMessage::Request { resource, age },
+        LockMessage::Grant { resource, age, serial: 1 },
+        LockMessage::Wait { resource, age, holder: node },
+        LockMessage::Die { resource, age },
+        LockMessage::Wound { resource, age },
+        LockMessage::Release { resource, age },
+        LockMessage::Claim { resources: held, age },
+        LockMessage::Probe { resource, confirming: false, path, youngest: age },
+        LockMessage::Victim { age, wait: 1 },
+    ]);
+    assert_numbered(&[
+        CacheMessage::Known { version, value },
+        CacheMessage::Read { question },
+        CacheMessage::Copy { question, version, value, until: ClusterTime(5) },
+        CacheMessage::Write { question, value },
+        CacheMessage::Store { version, value },
+        CacheMessage::Stored { version },
+        CacheMessage::Invalidate { version },
+        CacheMessage::Invalidated { version },
+        CacheMessage::Written { question, version, writer: node },
+    ]);
+    let (transaction, decision) = (TransactionId(1), Decision::Commit);
+    assert_numbered(&[
+        CommitMessage::Prepare { transaction },
+        CommitMessage::Vote { transaction, yes: true },
+        CommitMessage::Store { transaction, decision },
+        CommitMessage::Stored { transaction },
+        CommitMessage::Decide { transaction, decision },
+        CommitMessage::Known(CommitRecord::default()),
     ]);
 }
 
@@ -158,6 +207,17 @@ fn every_command_has_the_number_of_the_document() {
         Command::SetRate { ppb: -1 },
         Command::DropToken,
         Command::StopWorkload,
+        Command::Acquire { resources: ResourceSet(1) },
+        Command::Release { resources: ResourceSet(1) },
+        Command::Claims { resources: ResourceSet(1) },
+        Command::Snapshot { number: 1 },
+        Command::Label { label: 0 },
+        Command::Send { to: NodeId(1), label: 0 },
+        Command::Leap { at: ClusterTime(1), by: -1 },
+        Command::Read,
+        Command::Write,
+        Command::Transaction,
+        Command::Refuse,
     ]);
 }
 
@@ -165,16 +225,16 @@ fn every_command_has_the_number_of_the_document() {
 fn fence_and_stored_record_are_those_of_the_document() {
     assert_eq!(Fence::new(3, 130), Fence(3 * (1 << 40) + 130));
     let mut buffer = [0; 32];
-    let stored = Stored { term: Term::new(2, NodeId(3)), epoch: 300 };
-    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac02");
+    let stored = Stored { term: Term::new(2, NodeId(3)), epoch: 300, commit: CommitRecord::default() };
+    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac02000000");
 }
 
 #[test]
 fn the_capacities_are_those_of_the_document() {
     if MEMBERS_MAX == 64 {
-        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (672, 32, 667));
+        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (677, 37, 747));
         assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (704, 1024, 1072));
-        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1355, 1280));
+        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1440, 1280));
     }
 }
 

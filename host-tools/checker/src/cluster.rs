@@ -46,7 +46,7 @@ impl Cluster {
                 self.sides.push(rest);
             }
             Fault::Heal => self.sides = vec![self.ids.clone()],
-            Fault::DropToken | Fault::SetSkew { .. } | Fault::Other(_) => {}
+            Fault::DropToken | Fault::SetSkew { .. } | Fault::Leap(_) | Fault::TimeServer(_) | Fault::Other(_) => {}
         }
     }
 

@@ -64,5 +64,17 @@ fn describe(action: &Action) -> String {
         Action::Elect(id) => format!("node {id} calls an election"),
         Action::SetSkew { node, ppm } => format!("node {node}'s crystal is bent to {ppm} ppm"),
         Action::DropToken => "the token is thrown away".to_owned(),
+        Action::Acquire { node, .. } => format!("node {node} asks for resources"),
+        Action::Release { node, .. } => format!("node {node} gives resources back"),
+        Action::Claims { node, .. } => format!("node {node} says what it will need"),
+        Action::Snapshot { node, number } => format!("node {node} takes snapshot {number}"),
+        Action::Label { node, .. } => format!("node {node} notes a label"),
+        Action::Send { from, to, .. } => format!("node {from} sends a label to {to}"),
+        Action::Leap(by) => format!("a leap second is announced: {by:+}"),
+        Action::TimeServer(true) => "the host serves time again".to_owned(),
+        Action::TimeServer(false) => "the host serves time no more".to_owned(),
+        Action::Read(node) => format!("node {node} reads the cached value"),
+        Action::Write(node) => format!("node {node} writes the cached value"),
+        Action::Transaction { .. } => "a transaction begins".to_owned(),
     }
 }

@@ -4,12 +4,14 @@
 //! field and what was expected. Whatever a seed decides is resolved here, so that every stage
 //! performs the same experiment.
 
+mod command;
 mod error;
 pub mod faults;
 mod model;
 mod node;
 mod parse;
 mod reader;
+mod services;
 mod span;
 mod step;
 #[cfg(test)]
@@ -17,8 +19,8 @@ mod tests;
 
 pub use error::ScenarioError;
 pub use model::{
-    Clock, ClockSource, Election, Expect, Mutex, Network, Scenario, clock_name, detector_name, election_name,
-    mutex_name,
+    Clock, Election, Expect, Mutex, Names, Network, Scenario, clock_name, detector_name, election_name, mutex_name,
+    strategy_name,
 };
 pub use node::mix;
 pub use span::{DURATION_MAX, format_duration, parse_duration};

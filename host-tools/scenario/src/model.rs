@@ -3,7 +3,10 @@
 use crate::{node::mix, step::Step};
 use compasso_wire::{
     Duration,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Timing, Workload},
+    config::{
+        Adjustment, Cache, ClockChoice, Commit, DeadlockStrategy, DetectorChoice, ElectionChoice, Locks, MutexChoice,
+        SnapshotMethod, TimeSource, Timing, Workload,
+    },
 };
 use std::ops::Range;
 
@@ -29,6 +32,16 @@ pub struct Scenario {
     pub election: Election,
     /// The mutual exclusion.
     pub mutex: Mutex,
+    /// Locks on several resources; nothing without a `[deadlock]` section.
+    pub locks: Option<Locks>,
+    /// The cache; nothing without a `[cache]` section.
+    pub cache: Option<Cache>,
+    /// The atomic commit; nothing without a `[commit]` section.
+    pub commit: Option<Commit>,
+    /// How snapshots are taken.
+    pub snapshots: SnapshotMethod,
+    /// What things are called.
+    pub names: Names,
     /// The emulated network.
     pub network: Network,
     /// Time-outs and periods, `[mutex] token_rest` among them.
@@ -56,14 +69,20 @@ pub struct Clock {
     /// How each crystal is off, in parts per million, in ring order.
     pub skew_ppm: Vec<f64>,
     /// Who has the time.
-    pub source: ClockSource,
+    pub source: TimeSource,
+    /// How a clock that is wrong is made right.
+    pub adjustment: Adjustment,
 }
 
-/// Who has the time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClockSource {
-    /// Whoever leads.
-    Coordinator,
+/// What things are called in steps and trace; on the wire they are numbers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Names {
+    /// The nodes in ring order.
+    pub ids: Vec<u16>,
+    /// The resources: those of the mutual exclusion, then those that are locked.
+    pub resources: Vec<String>,
+    /// The labels of the steps.
+    pub labels: Vec<String>,
 }
 
 /// The election of a scenario.
@@ -82,6 +101,8 @@ pub struct Mutex {
     pub algorithm: MutexChoice,
     /// Requests that every node makes by itself.
     pub workload: Option<Workload>,
+    /// How many resources nodes take turns with.
+    pub resources: u8,
 }
 
 /// The emulated network.
@@ -170,6 +191,20 @@ pub fn clock_name(choice: ClockChoice) -> &'static str {
     match choice {
         ClockChoice::None => "none",
         ClockChoice::Cristian => "cristian",
+        ClockChoice::Berkeley => "berkeley",
+    }
+}
+
+/// The strategy's name in scenario, trace and summary.
+#[must_use]
+pub fn strategy_name(strategy: DeadlockStrategy) -> &'static str {
+    match strategy {
+        DeadlockStrategy::Ignore => "ignore",
+        DeadlockStrategy::Detect => "detect",
+        DeadlockStrategy::PreventOrder => "prevent-order",
+        DeadlockStrategy::WaitDie => "wait-die",
+        DeadlockStrategy::WoundWait => "wound-wait",
+        DeadlockStrategy::Avoid => "avoid",
     }
 }
 

@@ -2,14 +2,15 @@
 
 use crate::{
     error::ScenarioError,
-    model::{Clock, ClockSource, Election, Expect, Mutex, NODE_PPM_MAX, Network, Origin, Scenario, uniform_ppm},
+    model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, uniform_ppm},
     reader::{Field, Section, Source},
+    services,
     span::parse_duration,
     step::{self, Action},
 };
 use compasso_wire::{
     Duration, NodeSet,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Timing, Workload},
+    config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
     limits::MEMBERS_MAX,
 };
 use std::path::Path;
@@ -65,12 +66,15 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
             "election",
             "mutex",
             "deadlock",
+            "cache",
+            "commit",
+            "snapshot",
             "network",
             "timing",
             "step",
             "expect",
         ],
-        &["cache", "commit"],
+        &[],
     )?;
     let stem =
         Path::new(file).file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
@@ -86,12 +90,16 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let hardening = root.get("hardening").map_or(Ok(true), |field| field.boolean())?;
     let (clock, uniform_ppm) = clock(root, &ids, seed)?;
     let election = election(root)?;
-    let (mutex, token_rest) = mutex(root, &ids)?;
-    deadlock(root)?;
+    let (mutex, mut resources, token_rest) = mutex(root, &ids)?;
+    let locks = services::locks(root, &mut resources)?;
+    let cache = services::cache(root)?;
+    let commit = services::commit(root)?;
+    let snapshots = services::snapshots(root)?;
     let network = network(root)?;
     let (mut timing, drift_declared) = timing(root)?;
     timing.token_rest = token_rest;
     let expect = expect(root, &ids)?;
+    let names = Names { ids: ids.clone(), resources, labels: Vec::new() };
     let origin = Origin { text: text.to_owned(), seed_at: seed_field.map(|field| field.at..field.end), uniform_ppm };
     let mut scenario = Scenario {
         name,
@@ -102,13 +110,18 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
         clock,
         election,
         mutex,
+        locks,
+        cache,
+        commit,
+        snapshots,
+        names,
         network,
         timing,
         steps: Vec::new(),
         expect,
         origin,
     };
-    scenario.steps = steps(root, &scenario)?;
+    scenario.steps = steps(root, &mut scenario)?;
     if !drift_declared {
         scenario.timing.drift_ppm = scenario.timing.drift_ppm.max(worst_ppm(&scenario));
     }
@@ -164,9 +177,14 @@ fn ids(root: &Section<'_>) -> Result<Vec<u16>, ScenarioError> {
 }
 
 fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f64>), ScenarioError> {
-    let mut clock = Clock { sync: ClockChoice::None, skew_ppm: vec![0.0; ids.len()], source: ClockSource::Coordinator };
+    let mut clock = Clock {
+        sync: ClockChoice::None,
+        skew_ppm: vec![0.0; ids.len()],
+        source: TimeSource::Coordinator,
+        adjustment: Adjustment::Slew,
+    };
     let Some(section) = section(root, "clock")? else { return Ok((clock, None)) };
-    section.refuse_unknown(&["sync", "skew_ppm", "source"], &[])?;
+    section.refuse_unknown(&["sync", "skew_ppm", "source", "adjust"], &[])?;
     if let Some(field) = section.get("sync") {
         clock.sync = field.choose(
             &[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian)],
@@ -174,7 +192,7 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
         )?;
     }
     if let Some(field) = section.get("source") {
-        clock.source = field.choose(&[("coordinator", ClockSource::Coordinator)], &["host"])?;
+        clock.source = field.choose(&[("coordinator", TimeSource::Coordinator)], &["host"])?;
     }
     let ppm = |field: &Field<'_>| field.number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million");
     let Some(field) = section.get("skew_ppm") else { return Ok((clock, None)) };
@@ -227,11 +245,15 @@ fn election(root: &Section<'_>) -> Result<Election, ScenarioError> {
     Ok(election)
 }
 
-fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Duration), ScenarioError> {
-    let mut mutex = Mutex { algorithm: MutexChoice::None, workload: None };
+fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duration), ScenarioError> {
+    let mut mutex = Mutex { algorithm: MutexChoice::None, workload: None, resources: 1 };
+    let mut resources = vec!["cs".to_owned()];
     let mut token_rest = Timing::default().token_rest;
-    let Some(section) = section(root, "mutex")? else { return Ok((mutex, token_rest)) };
-    section.refuse_unknown(&["algorithm", "workload", "token_rest", "voting_sets", "replicas", "order"], &[])?;
+    let Some(section) = section(root, "mutex")? else { return Ok((mutex, resources, token_rest)) };
+    section.refuse_unknown(
+        &["algorithm", "resources", "workload", "token_rest", "voting_sets", "replicas", "order"],
+        &[],
+    )?;
     mutex.algorithm = mutex_choice(&section, ids)?;
     if let Some(field) = section.get("workload") {
         let table = field.table("a table like { every = \"200ms\", hold = \"5ms\" }")?;
@@ -247,7 +269,11 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Duration), ScenarioE
     if let Some(rest) = section.duration("token_rest")? {
         token_rest = rest;
     }
-    Ok((mutex, token_rest))
+    if let Some(field) = section.get("resources") {
+        resources = services::resources(&field, &[])?;
+        mutex.resources = resources.len() as u8;
+    }
+    Ok((mutex, resources, token_rest))
 }
 
 fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, ScenarioError> {
@@ -341,13 +367,6 @@ fn voting_sets(section: &Section<'_>, ids: &[u16]) -> Result<Option<VotingSets>,
     Ok(Some(sets))
 }
 
-fn deadlock(root: &Section<'_>) -> Result<(), ScenarioError> {
-    let Some(section) = section(root, "deadlock")? else { return Ok(()) };
-    section.refuse_unknown(&["strategy"], &[])?;
-    let later = ["detect", "prevent-order", "wait-die", "wound-wait", "avoid"];
-    section.get("strategy").map_or(Ok(()), |field| field.choose(&[("ignore", ())], &later))
-}
-
 fn network(root: &Section<'_>) -> Result<Network, ScenarioError> {
     let mut network = Network::default();
     let Some(section) = section(root, "network")? else { return Ok(network) };
@@ -421,7 +440,7 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     Ok(expect)
 }
 
-fn steps(root: &Section<'_>, scenario: &Scenario) -> Result<Vec<step::Step>, ScenarioError> {
+fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>, ScenarioError> {
     let Some(field) = root.get("step") else { return Ok(Vec::new()) };
     let items = field.list("[[step]] tables")?;
     if items.len() > STEPS_MAX {
@@ -437,6 +456,6 @@ fn steps(root: &Section<'_>, scenario: &Scenario) -> Result<Vec<step::Step>, Sce
     Ok(steps.into_iter().map(|(step, _)| step).collect())
 }
 
-fn section<'a>(root: &Section<'a>, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {
+pub(crate) fn section<'a>(root: &Section<'a>, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {
     root.get(key).map(|field| field.table(&format!("a [{key}] section"))).transpose()
 }

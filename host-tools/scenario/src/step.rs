@@ -7,8 +7,9 @@ use crate::{
     span::format_duration,
 };
 use compasso_wire::{
-    Duration,
+    Duration, ResourceId,
     config::{ElectionChoice, MutexChoice},
+    locks::ResourceSet,
 };
 use std::collections::BTreeMap;
 
@@ -36,10 +37,12 @@ pub enum Action {
     Partition(Vec<Vec<u16>>),
     /// The network is whole again.
     Heal,
-    /// A node asks for the resource, holds it and releases it.
+    /// A node asks for a resource, holds it and releases it.
     Lock {
         /// Which node.
         node: u16,
+        /// Which resource.
+        resource: ResourceId,
         /// How long it holds.
         hold: Duration,
         /// The request's Lamport time, if it is scripted.
@@ -56,13 +59,83 @@ pub enum Action {
     },
     /// The token is lost where it is.
     DropToken,
+    /// A node acquires resources, all of them, besides what it holds already.
+    Acquire {
+        /// Which node.
+        node: u16,
+        /// Which resources.
+        resources: ResourceSet,
+    },
+    /// A node gives resources back.
+    Release {
+        /// Which node.
+        node: u16,
+        /// Which resources.
+        resources: ResourceSet,
+    },
+    /// A node declares what it will need at most.
+    Claims {
+        /// Which node.
+        node: u16,
+        /// Which resources.
+        resources: ResourceSet,
+    },
+    /// A snapshot of the whole system is taken.
+    Snapshot {
+        /// By which node.
+        node: u16,
+        /// The how-manieth of the scenario, from 1.
+        number: u32,
+    },
+    /// A node notes a label.
+    Label {
+        /// Which node.
+        node: u16,
+        /// Which of the scenario's labels.
+        label: u16,
+    },
+    /// A node sends a label to another.
+    Send {
+        /// Who sends.
+        from: u16,
+        /// Who receives.
+        to: u16,
+        /// Which of the scenario's labels.
+        label: u16,
+    },
+    /// A leap second is announced: 1 adds a second, −1 leaves one out.
+    Leap(i8),
+    /// The host serves true time from here on, or does so no more.
+    TimeServer(bool),
+    /// A node reads the cached value.
+    Read(u16),
+    /// A node writes the cached value.
+    Write(u16),
+    /// A transaction is begun.
+    Transaction {
+        /// Who votes no.
+        refuse: Vec<u16>,
+    },
 }
 
-const ACTIONS: [&str; 10] =
-    ["crash", "restart", "pause", "resume", "partition", "heal", "lock", "elect", "set_skew", "drop_token"];
-const LATER_ACTIONS: [&str; 7] = ["acquire", "release", "claims", "leap", "event", "send", "snapshot"];
+const ACTIONS: [&str; 12] = [
+    "crash",
+    "restart",
+    "pause",
+    "resume",
+    "partition",
+    "heal",
+    "lock",
+    "elect",
+    "set_skew",
+    "drop_token",
+    "event",
+    "send",
+];
+const LATER_ACTIONS: [&str; 9] =
+    ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write", "transaction"];
 
-pub(crate) fn read(section: &Section<'_>, scenario: &Scenario) -> Result<Step, ScenarioError> {
+pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
     section.refuse_unknown(&known, &LATER_ACTIONS)?;
     let at_field = section.require("at", "a moment like \"5s\"")?;
@@ -82,7 +155,7 @@ pub(crate) fn read(section: &Section<'_>, scenario: &Scenario) -> Result<Step, S
     }
 }
 
-fn action(section: &Section<'_>, name: &str, scenario: &Scenario) -> Result<Action, ScenarioError> {
+fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<Action, ScenarioError> {
     let field = section.require(name, "an action")?;
     let ids = &scenario.ids;
     Ok(match name {
@@ -104,9 +177,13 @@ fn action(section: &Section<'_>, name: &str, scenario: &Scenario) -> Result<Acti
         },
         "lock" => {
             let lock = field.table("a table like { node = 0, hold = \"10ms\" }")?;
-            lock.refuse_unknown(&["node", "hold", "lamport"], &["resource"])?;
+            lock.refuse_unknown(&["node", "resource", "hold", "lamport"], &[])?;
             Action::Lock {
                 node: lock.require("node", "the id of a node")?.id(ids)?,
+                resource: match lock.get("resource") {
+                    Some(field) => resource(&field, turns(scenario), &scenario.names.resources)?,
+                    None => ResourceId(0),
+                },
                 hold: lock.require("hold", "a duration like \"10ms\"")?.duration()?,
                 lamport: lock.get("lamport").map(|l| l.integer(1..=u64::MAX, "a Lamport time")).transpose()?,
             }
@@ -121,8 +198,59 @@ fn action(section: &Section<'_>, name: &str, scenario: &Scenario) -> Result<Acti
                     .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
+        "event" => {
+            let event = field.table("a table like { node = 0, label = \"saved\" }")?;
+            event.refuse_unknown(&["node", "label"], &[])?;
+            let node = event.require("node", "the id of a node")?.id(ids)?;
+            Action::Label { node, label: label(&event, scenario)? }
+        }
+        "send" => {
+            let send = field.table("a table like { from = 0, to = 1, label = \"copy\" }")?;
+            send.refuse_unknown(&["from", "to", "label"], &[])?;
+            let from = send.require("from", "the id of a node")?.id(ids)?;
+            let to_field = send.require("to", "the id of a node")?;
+            let to = to_field.id(ids)?;
+            if from == to {
+                return Err(to_field.error("expected another node than the sender"));
+            }
+            Action::Send { from, to, label: label(&send, scenario)? }
+        }
         _ => partition(&field, ids)?,
     })
+}
+
+/// The resources that nodes take turns with.
+fn turns(scenario: &Scenario) -> std::ops::Range<usize> {
+    0..usize::from(scenario.mutex.resources)
+}
+
+fn resource(
+    field: &crate::reader::Field<'_>,
+    among: std::ops::Range<usize>,
+    names: &[String],
+) -> Result<ResourceId, ScenarioError> {
+    let name = field.string()?;
+    let among = &names[among];
+    let found = names.iter().position(|other| other == name).filter(|_| among.iter().any(|other| other == name));
+    match found {
+        Some(index) => Ok(ResourceId(index as u8)),
+        None => Err(field.error(format!("expected one of: {}; found \"{name}\"", among.join(", ")))),
+    }
+}
+
+/// The number of a label, which the scenario remembers.
+fn label(section: &Section<'_>, scenario: &mut Scenario) -> Result<u16, ScenarioError> {
+    let field = section.require("label", "a text")?;
+    let text = field.string()?;
+    if text.is_empty() || text.len() > 64 || text.chars().any(char::is_control) {
+        return Err(field.error("expected a line of 1 to 64 characters"));
+    }
+    let labels = &mut scenario.names.labels;
+    let known = labels.iter().position(|other| other == text);
+    Ok(known.unwrap_or_else(|| {
+        labels.push(text.to_owned());
+        labels.len() - 1
+    }) as u16)
 }
 
 fn partition(field: &crate::reader::Field<'_>, ids: &[u16]) -> Result<Action, ScenarioError> {
@@ -173,7 +301,20 @@ pub(crate) fn check_order(steps: &[(Step, Section<'_>)]) -> Result<(), ScenarioE
             Action::Lock { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "lock"),
             Action::Elect(id) => (id, &[Condition::Running, Condition::Paused], None, "elect"),
             Action::SetSkew { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "set_skew"),
-            Action::Partition(_) | Action::Heal | Action::DropToken => continue,
+            Action::Acquire { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "acquire"),
+            Action::Release { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "release"),
+            Action::Claims { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "claims"),
+            Action::Snapshot { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "snapshot"),
+            Action::Label { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "event"),
+            Action::Send { from, .. } => (from, &[Condition::Running, Condition::Paused], None, "send"),
+            Action::Read(id) => (id, &[Condition::Running, Condition::Paused], None, "read"),
+            Action::Write(id) => (id, &[Condition::Running, Condition::Paused], None, "write"),
+            Action::Partition(_)
+            | Action::Heal
+            | Action::DropToken
+            | Action::Leap(_)
+            | Action::TimeServer(_)
+            | Action::Transaction { .. } => continue,
         };
         let condition = *conditions.get(&id).unwrap_or(&Condition::Running);
         if !allowed.contains(&condition) {

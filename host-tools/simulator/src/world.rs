@@ -8,7 +8,7 @@ use compasso_scenario::{
     faults::{Dice, Fate, Faults, Sides, sides},
     mix,
 };
-use compasso_wire::{Duration, Instant, Key, ResourceId, config::Stored, message::Command};
+use compasso_wire::{Duration, Instant, Key, config::Stored, message::Command};
 use std::collections::BTreeMap;
 
 /// Boards are switched on within this time of each other.
@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         let (generation, incarnation) = (board.generation, board.incarnation);
         let wake_ns = board.life.as_ref().and_then(Life::wake_ns);
         for observation in &caused.observations {
-            let event = TraceEvent::from_observation(id, incarnation, observation, true_us, &self.scenario.ids, &[]);
+            let event = TraceEvent::from_observation(id, incarnation, observation, true_us, &self.scenario.names);
             self.trace.push(event);
         }
         for (to, bytes) in caused.departures {
@@ -273,16 +273,22 @@ impl<'a> World<'a> {
                 self.sides = Sides::new();
                 self.tell(Event::Fault(Fault::Heal));
             }
-            Action::Lock { node, hold, lamport } => {
-                let command = Command::Lock { resource: ResourceId(0), hold, lamport };
-                self.input(self.position(node), Input::Command(command));
-            }
-            Action::Elect(id) => self.input(self.position(id), Input::Command(Command::Elect)),
             Action::SetSkew { node, ppm } => {
                 self.tell(Event::Fault(Fault::SetSkew { node, ppm }));
-                let ppb = (ppm * 1000.0).round() as i32;
-                self.input(self.position(node), Input::Command(Command::SetRate { ppb }));
             }
+            Action::Leap(by) => self.tell(Event::Fault(Fault::Leap(by.into()))),
+            Action::TimeServer(serves) => self.tell(Event::Fault(Fault::TimeServer(serves))),
+            Action::Lock { .. }
+            | Action::Elect(_)
+            | Action::Acquire { .. }
+            | Action::Release { .. }
+            | Action::Claims { .. }
+            | Action::Snapshot { .. }
+            | Action::Label { .. }
+            | Action::Send { .. }
+            | Action::Read(_)
+            | Action::Write(_)
+            | Action::Transaction { .. } => {}
             Action::DropToken => {
                 self.tell(Event::Fault(Fault::DropToken));
                 // The lowest live node loses it when it next comes by.
@@ -291,6 +297,9 @@ impl<'a> World<'a> {
                     self.input(position, Input::Command(Command::DropToken));
                 }
             }
+        }
+        for (id, command) in self.scenario.commands(&self.scenario.steps[step]) {
+            self.input(self.position(id), Input::Command(command));
         }
     }
 

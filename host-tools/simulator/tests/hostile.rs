@@ -3,7 +3,7 @@
 use compasso_node::{Effect, Input, Node};
 use compasso_wire::{
     Body, Event, Header, Instant, Key, NodeConfig, NodeId, Refusal, Term, Vector,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored, Timing, Workload},
+    config::{ClockChoice, ElectionChoice, MutexChoice, Workload},
     limits::DATAGRAM_MAX,
     message::{Command, Telemetry},
     seal,
@@ -14,23 +14,13 @@ const KEY: Key = Key([3; 16]);
 
 fn config(me: u16, incarnation: u32) -> NodeConfig {
     NodeConfig {
-        cluster: 5,
-        key: KEY,
-        me: NodeId(me),
         incarnation,
-        stored: Stored::default(),
-        members: [0, 1, 2].into_iter().map(NodeId).collect(),
-        hardening: true,
         clock: ClockChoice::Cristian,
         election: ElectionChoice::Bully,
-        detector: DetectorChoice::EventuallyPerfect,
         mutex: MutexChoice::TokenRing,
-        resources: 1,
         workload: Some(Workload { every: Duration::from_millis(50), hold: Duration::from_millis(1) }),
-        timing: Timing::default(),
-        wrong_clock_us: 0,
-        rate_ppb: 0,
         seed: u32::from(me),
+        ..NodeConfig::new(5, KEY, NodeId(me), [0, 1, 2].map(NodeId))
     }
 }
 
@@ -59,8 +49,15 @@ fn refusals(node: &mut Node, now: Instant, datagram: &[u8]) -> Vec<Refusal> {
 }
 
 fn sealed(key: &Key, cluster: u32, sender: u16, body: &Body<'_>) -> Vec<u8> {
-    let header =
-        Header { cluster, sender: NodeId(sender), incarnation: 1, sequence: 1, lamport: 1, vector: Vector::default() };
+    let header = Header {
+        cluster,
+        sender: NodeId(sender),
+        incarnation: 1,
+        sequence: 1,
+        snapshot: 0,
+        lamport: 1,
+        vector: Vector::default(),
+    };
     let mut buffer = [0; DATAGRAM_MAX];
     seal(key, &header, NodeId(0), body, &mut buffer).to_vec()
 }
@@ -201,8 +198,15 @@ fn the_host_may_command_but_not_vote_and_nodes_may_not_command() {
     });
     // From a member that has proven itself, with numbers that were not used yet.
     for (sequence, body) in [(1_000_000, command), (1_000_001, telemetry)] {
-        let header =
-            Header { cluster: 5, sender: NodeId(1), incarnation: 1, sequence, lamport: 1, vector: Vector::default() };
+        let header = Header {
+            cluster: 5,
+            sender: NodeId(1),
+            incarnation: 1,
+            sequence,
+            snapshot: 0,
+            lamport: 1,
+            vector: Vector::default(),
+        };
         let mut buffer = [0; DATAGRAM_MAX];
         let datagram = seal(&KEY, &header, NodeId(0), &body, &mut buffer).to_vec();
         assert_eq!(refusals(&mut nodes[0], Instant(1_000_000), &datagram), [Refusal::Unexpected]);

@@ -241,31 +241,10 @@ fn arguments(image: &Path, folder: &Path, position: usize, memory: &Path, config
 #[cfg(test)]
 mod tests {
     use super::*;
-    use compasso_wire::{
-        Key,
-        config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Timing},
-    };
+    use compasso_wire::Key;
 
     fn config() -> NodeConfig {
-        NodeConfig {
-            cluster: 1,
-            key: Key([1; 16]),
-            me: NodeId(2),
-            incarnation: 1,
-            stored: Stored::default(),
-            members: [NodeId(1), NodeId(2)].into_iter().collect(),
-            hardening: true,
-            clock: ClockChoice::None,
-            election: ElectionChoice::None,
-            detector: DetectorChoice::Scripted,
-            mutex: MutexChoice::None,
-            resources: 1,
-            workload: None,
-            timing: Timing::default(),
-            wrong_clock_us: 0,
-            rate_ppb: 0,
-            seed: 1,
-        }
+        NodeConfig::new(1, Key([1; 16]), NodeId(2), [NodeId(1), NodeId(2)])
     }
 
     /// A machine whose emulator is a shell script. Another process writes it: a handle of ours

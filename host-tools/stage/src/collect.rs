@@ -9,13 +9,14 @@ use crate::{
     watch::LifeKey,
 };
 use compasso_checker::{Event, TraceEvent};
+use compasso_scenario::Names;
 use compasso_wire::{Observation, telemetry::Event as Seen};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The collector of one run.
 #[derive(Debug)]
 pub struct Collector {
-    ids: Vec<u16>,
+    names: Names,
     items: Vec<Item>,
     lives: BTreeMap<LifeKey, Life>,
 }
@@ -36,10 +37,10 @@ struct Life {
 }
 
 impl Collector {
-    /// A collector for the nodes in ring order.
+    /// A collector of what such nodes say.
     #[must_use]
-    pub fn new(ids: &[u16]) -> Collector {
-        Collector { ids: ids.to_vec(), items: Vec::new(), lives: BTreeMap::new() }
+    pub fn new(names: &Names) -> Collector {
+        Collector { names: names.clone(), items: Vec::new(), lives: BTreeMap::new() }
     }
 
     /// How many events were collected.
@@ -99,7 +100,7 @@ impl Collector {
                 }
                 Item::Node { key, reading, observation } => {
                     let true_us = anchors.get(&key).and_then(|anchor| anchor.true_us(&reading, observation.hw.0));
-                    TraceEvent::from_observation(self.ids[key.0], key.1, &observation, true_us, &self.ids, &[])
+                    TraceEvent::from_observation(self.names.ids[key.0], key.1, &observation, true_us, &self.names)
                 }
             });
         }
@@ -120,7 +121,7 @@ impl Collector {
         if missed > life.missed {
             let newly = u64::from(missed - life.missed);
             life.missed = missed;
-            let event = Event::Gap { of: self.ids[key.0], inc: key.1, missed: newly };
+            let event = Event::Gap { of: self.names.ids[key.0], inc: key.1, missed: newly };
             self.items.push(Item::Stage { at, event });
         }
     }
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn true_time_comes_from_the_final_anchor() {
-        let mut collector = Collector::new(&[4, 9]);
+        let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
         collector.stage(Duration::from_micros(5), Event::End);
         collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Boot { incarnation: 2 })], 0));
         assert!(collector.has_booted(KEY) && !collector.has_booted((0, 1)));
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_journal_continues_where_the_batches_ended() {
-        let mut collector = Collector::new(&[4, 9]);
+        let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
         collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Request { resource: CS })], 0));
         assert_eq!(collector.open_requests(KEY), 1);
         let exit = Seen::CsExit { resource: CS, fence: Fence(1) };
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_was_missed_is_a_counted_gap() {
-        let mut collector = Collector::new(&[4, 9]);
+        let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
         for missed in [0, 3, 3, 5] {
             collector.batch(Duration::ZERO, 1, batch(Vec::new(), missed));
         }

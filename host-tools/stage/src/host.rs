@@ -289,6 +289,7 @@ impl Host {
             sender: NodeId::HOST,
             incarnation: INCARNATION,
             sequence: self.sequence,
+            snapshot: 0,
             lamport: 0,
             vector: Vector::default(),
         };

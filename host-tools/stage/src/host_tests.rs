@@ -22,6 +22,7 @@ impl Board {
             sender: NODE,
             incarnation: self.incarnation,
             sequence: self.sequence,
+            snapshot: 0,
             lamport: 1,
             vector: Vector::default(),
         };

@@ -22,7 +22,7 @@ use compasso_scenario::{
     Action, Scenario,
     faults::{Faults, Sides, sides},
 };
-use compasso_wire::{Key, NodeId, ResourceId, config::Stored, message::Command};
+use compasso_wire::{Key, NodeId, config::Stored, message::Command};
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -121,7 +121,7 @@ impl<'s> Stage<'s> {
             started,
             switch,
             watcher: Watcher::start(image, log_paths, started).doing("starting the watcher")?,
-            collector: Collector::new(&scenario.ids),
+            collector: Collector::new(&scenario.names),
             seats: scenario.ids.iter().map(seat).collect(),
             workload_stopped: false,
             is_complete: false,
@@ -152,7 +152,7 @@ impl<'s> Stage<'s> {
                 return Ok(());
             }
             while let Some(step) = steps.next_if(|step| Duration::from_micros(step.at.0) <= at) {
-                self.act(&step.action)?;
+                self.act(step)?;
                 progress(&Progress::Performed(step.clone()));
             }
             if !self.workload_stopped && at >= stop_at {
@@ -243,9 +243,9 @@ impl<'s> Stage<'s> {
         })
     }
 
-    fn act(&mut self, action: &Action) -> Result<(), StageError> {
+    fn act(&mut self, step: &compasso_scenario::Step) -> Result<(), StageError> {
         let mut now = self.now();
-        let fault = match action {
+        let fault = match &step.action {
             Action::Crash(id) => {
                 let position = self.position(*id);
                 if self.seats[position].board.is_none() {
@@ -269,19 +269,9 @@ impl<'s> Stage<'s> {
                 self.switch.set_sides(Sides::new());
                 Some(Fault::Heal)
             }
-            Action::Lock { node, hold, lamport } => {
-                let command = Command::Lock { resource: ResourceId(0), hold: *hold, lamport: *lamport };
-                self.host.command(now, NodeId(*node), command);
-                None
-            }
-            Action::Elect(id) => {
-                self.host.command(now, NodeId(*id), Command::Elect);
-                None
-            }
             Action::SetSkew { node, ppm } => {
                 let position = self.position(*node);
                 self.seats[position].rate_ppb = ppb(*ppm); // A crystal stays as it is over a restart.
-                self.host.command(now, NodeId(*node), Command::SetRate { ppb: ppb(*ppm) });
                 Some(Fault::SetSkew { node: *node, ppm: *ppm })
             }
             Action::DropToken => {
@@ -292,7 +282,23 @@ impl<'s> Stage<'s> {
                 }
                 Some(Fault::DropToken)
             }
+            Action::Leap(by) => Some(Fault::Leap((*by).into())),
+            Action::TimeServer(serves) => Some(Fault::TimeServer(*serves)),
+            Action::Lock { .. }
+            | Action::Elect(_)
+            | Action::Acquire { .. }
+            | Action::Release { .. }
+            | Action::Claims { .. }
+            | Action::Snapshot { .. }
+            | Action::Label { .. }
+            | Action::Send { .. }
+            | Action::Read(_)
+            | Action::Write(_)
+            | Action::Transaction { .. } => None,
         };
+        for (id, command) in self.scenario.commands(step) {
+            self.host.command(now, NodeId(id), command);
+        }
         if let Some(fault) = fault {
             self.collector.stage(now, Event::Fault(fault));
         }

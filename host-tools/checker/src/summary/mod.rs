@@ -145,6 +145,8 @@ fn fault_fields(fault: &Fault) -> Map<String, Value> {
         Fault::Heal => json!({ "heal": true }),
         Fault::DropToken => json!({ "drop_token": true }),
         Fault::SetSkew { node, ppm } => json!({ "set_skew": { "node": node, "ppm": ppm } }),
+        Fault::Leap(by) => json!({ "leap": by }),
+        Fault::TimeServer(serves) => json!({ "time_server": serves }),
         Fault::Other(map) => Value::Object(map.clone()),
     };
     value.as_object().cloned().unwrap_or_default()

@@ -59,6 +59,10 @@ pub enum Fault {
     Heal,
     /// The token was ordered to be lost.
     DropToken,
+    /// A leap second was announced.
+    Leap(i64),
+    /// The host serves true time from here on, or does so no more.
+    TimeServer(bool),
     /// A crystal was bent.
     SetSkew {
         /// Whose.
@@ -110,6 +114,38 @@ pub enum Event {
     TokenRegenerated { resource: Text, epoch: u64 },
     /// The token was thrown away on command.
     TokenDropped { resource: Text, epoch: u64 },
+    /// The node waits for these to give something back.
+    Wait { on: Vec<u16>, resource: Option<Text> },
+    /// The node wants the resource no more, without having got it.
+    Withdraw { resource: Text },
+    /// A deadlock was found.
+    Deadlock { cycle: Vec<u16>, victim: Option<u16> },
+    /// The node's transaction gives everything back and will try again.
+    Abandon { reason: Text },
+    /// The node's part of a snapshot.
+    Snapshot { id: u64, leader: Option<u16>, epoch: u64, tokens: Vec<Text>, holds: Vec<Text>, wants: Vec<Text> },
+    /// A message that was on its way when the snapshot was taken; resource and epoch if it is a token.
+    SnapshotMessage { id: u64, from: u16, kind: Text, token: Option<(Text, u64)> },
+    /// The node has its whole part of the snapshot.
+    SnapshotDone { id: u64 },
+    /// The snapshot is void.
+    SnapshotAborted { id: u64 },
+    /// A step's label.
+    Label { text: Text },
+    /// A whole second of UTC was reached.
+    Utc { seconds: i64, leap: bool },
+    /// The cached value was read.
+    Read { version: u64, cached: bool },
+    /// A write has begun.
+    Writing { version: u64 },
+    /// A write is acknowledged.
+    Written { version: u64 },
+    /// A transaction begins.
+    Transaction { transaction: u64 },
+    /// The node voted.
+    Voted { transaction: u64, yes: bool },
+    /// The transaction has ended here.
+    Decided { transaction: u64, commit: bool },
     /// A queue was full; so often any was so far.
     Overflow { queue: Text, count: u64 },
     /// From the stage: what is performed.
@@ -205,6 +241,22 @@ impl Event {
             Event::Token { .. } => "token",
             Event::TokenRegenerated { .. } => "token_regenerated",
             Event::TokenDropped { .. } => "token_dropped",
+            Event::Wait { .. } => "wait",
+            Event::Withdraw { .. } => "withdraw",
+            Event::Deadlock { .. } => "deadlock",
+            Event::Abandon { .. } => "abandon",
+            Event::Snapshot { .. } => "snapshot",
+            Event::SnapshotMessage { .. } => "snapshot_message",
+            Event::SnapshotDone { .. } => "snapshot_done",
+            Event::SnapshotAborted { .. } => "snapshot_aborted",
+            Event::Label { .. } => "label",
+            Event::Utc { .. } => "utc",
+            Event::Read { .. } => "read",
+            Event::Writing { .. } => "writing",
+            Event::Written { .. } => "written",
+            Event::Transaction { .. } => "transaction",
+            Event::Voted { .. } => "voted",
+            Event::Decided { .. } => "decided",
             Event::Overflow { .. } => "overflow",
             Event::Scenario(_) => "scenario",
             Event::Fault(_) => "fault",

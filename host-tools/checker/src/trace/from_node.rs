@@ -1,20 +1,20 @@
 //! From what a node reports to a line of the trace.
 
 use super::event::{DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
-use compasso_wire::{Observation, ResourceId, telemetry::Event as Seen};
+use compasso_scenario::Names;
+use compasso_wire::{Observation, ResourceId, commit::Decision, locks::ResourceSet, telemetry::Event as Seen};
 
 impl TraceEvent {
-    /// A node's observation as an event of the trace. `ids` is the ring, `resources` the names.
+    /// A node's observation as an event of the trace.
     #[must_use]
     pub fn from_observation(
         node_id: u16,
         incarnation: u32,
         observation: &Observation,
         true_us: Option<i64>,
-        ids: &[u16],
-        resources: &[String],
+        names: &Names,
     ) -> TraceEvent {
-        let vector = ids.iter().zip(&observation.vector.0).filter(|(_, entry)| entry.incarnation > 0);
+        let vector = names.ids.iter().zip(&observation.vector.0).filter(|(_, entry)| entry.incarnation > 0);
         TraceEvent {
             node: NodeRef::Node(node_id),
             seq: u64::from(observation.seq),
@@ -24,18 +24,24 @@ impl TraceEvent {
             hw_us: Some(observation.hw.0 as i64),
             cluster_us: observation.cluster.map(|cluster| cluster.0),
             true_us,
-            event: event(&observation.event, ids, resources),
+            event: event(&observation.event, names),
         }
     }
 }
 
-fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
+fn event(seen: &Seen, names: &Names) -> Event {
+    let ids = &names.ids;
     let named = |resource: ResourceId| -> Text {
-        match resources.get(usize::from(resource.0)) {
+        match names.resources.get(usize::from(resource.0)) {
             Some(name) if name != DEFAULT_RESOURCE => Text::Owned(name.clone()),
             None if resource.0 > 0 => Text::Owned(format!("resource-{}", resource.0)),
             _ => Text::Borrowed(DEFAULT_RESOURCE),
         }
+    };
+    let all_named = |resources: ResourceSet| resources.iter().map(named).collect();
+    let label = |label: u16| -> Text {
+        let text = names.labels.get(usize::from(label));
+        Text::Owned(text.cloned().unwrap_or_else(|| format!("label-{label}")))
     };
     match *seen {
         Seen::Boot { incarnation } => Event::Boot { incarnation },
@@ -75,6 +81,39 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
         }
         Seen::TokenDropped { resource, epoch } => {
             Event::TokenDropped { resource: named(resource), epoch: epoch.into() }
+        }
+        Seen::Wait { on, resource } => Event::Wait { on: vec![on.0], resource: Some(named(resource)) },
+        Seen::Withdraw { resource } => Event::Withdraw { resource: named(resource) },
+        Seen::Deadlock { cycle, victim } => Event::Deadlock {
+            cycle: cycle.iter().filter_map(|position| ids.get(position).copied()).collect(),
+            victim: Some(victim.0),
+        },
+        Seen::Abandon { reason } => Event::Abandon { reason: reason.as_str().into() },
+        Seen::Snapshot { id, leader, epoch, tokens, holds, wants } => Event::Snapshot {
+            id: id.into(),
+            leader: leader.map(|id| id.0),
+            epoch: epoch.into(),
+            tokens: all_named(tokens),
+            holds: all_named(holds),
+            wants: all_named(wants),
+        },
+        Seen::SnapshotMessage { id, from, kind, token } => Event::SnapshotMessage {
+            id: id.into(),
+            from: from.0,
+            kind: kind.as_str().into(),
+            token: token.map(|(resource, epoch)| (named(resource), epoch.into())),
+        },
+        Seen::SnapshotDone { id } => Event::SnapshotDone { id: id.into() },
+        Seen::SnapshotAborted { id } => Event::SnapshotAborted { id: id.into() },
+        Seen::Label { label: index } => Event::Label { text: label(index) },
+        Seen::Utc { seconds, leap } => Event::Utc { seconds, leap },
+        Seen::Read { version, cached } => Event::Read { version, cached },
+        Seen::Writing { version } => Event::Writing { version },
+        Seen::Written { version } => Event::Written { version },
+        Seen::Transaction { transaction } => Event::Transaction { transaction: transaction.0 },
+        Seen::Voted { transaction, yes } => Event::Voted { transaction: transaction.0, yes },
+        Seen::Decided { transaction, decision } => {
+            Event::Decided { transaction: transaction.0, commit: decision == Decision::Commit }
         }
         Seen::Overflow { queue, count } => {
             Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }

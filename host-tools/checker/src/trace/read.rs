@@ -179,6 +179,54 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         "token_dropped" => {
             Event::TokenDropped { resource: resource(map)?, epoch: required(map, "epoch", Value::as_u64)? }
         }
+        "wait" => Event::Wait {
+            on: required(map, "for", |value| as_ids(value).or_else(|| as_id(value).map(|id| vec![id])))?,
+            resource: map.contains_key("resource").then(|| resource(map)).transpose()?,
+        },
+        "withdraw" => Event::Withdraw { resource: resource(map)? },
+        "deadlock" => {
+            Event::Deadlock { cycle: required(map, "cycle", as_ids)?, victim: optional(map, "victim", as_id)? }
+        }
+        "abandon" => Event::Abandon { reason: text(map, "reason")? },
+        "snapshot" => Event::Snapshot {
+            id: required(map, "id", Value::as_u64)?,
+            leader: optional(map, "leader", as_id)?,
+            epoch: optional(map, "epoch", Value::as_u64)?.unwrap_or(0),
+            tokens: texts(map, "tokens")?,
+            holds: texts(map, "holds")?,
+            wants: texts(map, "wants")?,
+        },
+        "snapshot_message" => Event::SnapshotMessage {
+            id: required(map, "id", Value::as_u64)?,
+            from: id(map, "from")?,
+            kind: text(map, "kind")?,
+            token: match optional(map, "epoch", Value::as_u64)? {
+                Some(epoch) => Some((resource(map)?, epoch)),
+                None => None,
+            },
+        },
+        "snapshot_done" => Event::SnapshotDone { id: required(map, "id", Value::as_u64)? },
+        "snapshot_aborted" => Event::SnapshotAborted { id: required(map, "id", Value::as_u64)? },
+        "label" => Event::Label { text: text(map, "text")? },
+        "utc" => Event::Utc {
+            seconds: required(map, "seconds", Value::as_i64)?,
+            leap: optional(map, "leap", Value::as_bool)?.unwrap_or(false),
+        },
+        "read" => Event::Read {
+            version: required(map, "version", Value::as_u64)?,
+            cached: optional(map, "cached", Value::as_bool)?.unwrap_or(false),
+        },
+        "writing" => Event::Writing { version: required(map, "version", Value::as_u64)? },
+        "written" => Event::Written { version: required(map, "version", Value::as_u64)? },
+        "transaction" => Event::Transaction { transaction: required(map, "transaction", Value::as_u64)? },
+        "voted" => Event::Voted {
+            transaction: required(map, "transaction", Value::as_u64)?,
+            yes: required(map, "yes", Value::as_bool)?,
+        },
+        "decided" => Event::Decided {
+            transaction: required(map, "transaction", Value::as_u64)?,
+            commit: required(map, "commit", Value::as_bool)?,
+        },
         "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
         "gap" => Event::Gap {
             of: id(map, "of")?,
@@ -212,6 +260,11 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
         "partition" => {
             let sides = value.as_array().and_then(|sides| sides.iter().map(as_ids).collect());
             Fault::Partition(sides.ok_or_else(|| format!("partition: expected lists of nodes, found {value}"))?)
+        }
+        "leap" => Fault::Leap(value.as_i64().ok_or_else(|| format!("leap: expected 1 or -1, found {value}"))?),
+        "time_server" => {
+            let serves = value.as_bool();
+            Fault::TimeServer(serves.ok_or_else(|| format!("time_server: expected true or false, found {value}"))?)
         }
         "set_skew" => {
             let node = value.get("node").and_then(as_id);
@@ -269,6 +322,13 @@ fn id(map: &Map<String, Value>, key: &str) -> Result<u16, String> {
 
 fn text(map: &Map<String, Value>, key: &str) -> Result<Text, String> {
     required(map, key, |value| value.as_str().map(|text| Text::Owned(text.to_owned())))
+}
+
+fn texts(map: &Map<String, Value>, key: &str) -> Result<Vec<Text>, String> {
+    let as_texts = |value: &Value| -> Option<Vec<Text>> {
+        value.as_array()?.iter().map(|item| Some(Text::Owned(item.as_str()?.to_owned()))).collect()
+    };
+    Ok(optional(map, key, as_texts)?.unwrap_or_default())
 }
 
 fn resource(map: &Map<String, Value>) -> Result<Text, String> {

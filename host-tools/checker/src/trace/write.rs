@@ -1,6 +1,6 @@
 //! Writing a trace: one field order, so that the same run gives the same bytes.
 
-use super::event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, TraceEvent};
+use super::event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent};
 use serde_json::{Map, Value};
 use std::{fmt::Write as _, io};
 
@@ -117,6 +117,57 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "epoch", epoch);
             special(out, resource);
         }
+        Event::Wait { on, resource } => {
+            ids(out, "for", on);
+            if let Some(resource) = resource {
+                text(out, "resource", resource);
+            }
+        }
+        Event::Withdraw { resource } => text(out, "resource", resource),
+        Event::Deadlock { cycle, victim } => {
+            ids(out, "cycle", cycle);
+            optional(out, "victim", *victim);
+        }
+        Event::Abandon { reason } => text(out, "reason", reason),
+        Event::Snapshot { id, leader, epoch, tokens, holds, wants } => {
+            number(out, "id", id);
+            optional(out, "leader", *leader);
+            number(out, "epoch", epoch);
+            texts(out, "tokens", tokens);
+            texts(out, "holds", holds);
+            texts(out, "wants", wants);
+        }
+        Event::SnapshotMessage { id, from, kind, token } => {
+            number(out, "id", id);
+            number(out, "from", from);
+            text(out, "kind", kind);
+            if let Some((resource, epoch)) = token {
+                number(out, "epoch", epoch);
+                text(out, "resource", resource);
+            }
+        }
+        Event::SnapshotDone { id } | Event::SnapshotAborted { id } => number(out, "id", id),
+        Event::Label { text: label } => text(out, "text", label),
+        Event::Utc { seconds, leap } => {
+            number(out, "seconds", seconds);
+            if *leap {
+                number(out, "leap", true);
+            }
+        }
+        Event::Read { version, cached } => {
+            number(out, "version", version);
+            number(out, "cached", cached);
+        }
+        Event::Writing { version } | Event::Written { version } => number(out, "version", version),
+        Event::Transaction { transaction } => number(out, "transaction", transaction),
+        Event::Voted { transaction, yes } => {
+            number(out, "transaction", transaction);
+            number(out, "yes", yes);
+        }
+        Event::Decided { transaction, commit } => {
+            number(out, "transaction", transaction);
+            number(out, "commit", commit);
+        }
         Event::Overflow { queue, count } => {
             text(out, "queue", queue);
             number(out, "count", count);
@@ -144,6 +195,8 @@ fn fault(out: &mut String, fault: &Fault) {
         }
         Fault::Heal => number(out, "heal", true),
         Fault::DropToken => number(out, "drop_token", true),
+        Fault::Leap(by) => number(out, "leap", by),
+        Fault::TimeServer(serves) => number(out, "time_server", serves),
         Fault::SetSkew { node, ppm } => {
             key(out, "set_skew");
             let _ = write!(out, "{{\"node\":{node},\"ppm\":{}}}", Value::from(*ppm));
@@ -193,6 +246,12 @@ fn ids(out: &mut String, name: &str, ids: &[u16]) {
         let _ = write!(out, "{}{id}", if position == 0 { "" } else { "," });
     }
     out.push(']');
+}
+
+fn texts(out: &mut String, name: &str, texts: &[Text]) {
+    key(out, name);
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    out.push_str(&Value::from(texts).to_string());
 }
 
 fn all(out: &mut String, map: &Map<String, Value>) {

@@ -198,7 +198,7 @@ pub fn kind(to: NodeId, datagram: &[u8]) -> Kind {
 
 /// The header of a datagram that the script makes.
 pub fn header(sender: NodeId, sequence: u32) -> Header {
-    Header { cluster: CLUSTER, sender, incarnation: 1, sequence, lamport: 0, vector: Vector::default() }
+    Header { cluster: CLUSTER, sender, incarnation: 1, sequence, snapshot: 0, lamport: 0, vector: Vector::default() }
 }
 
 /// The nodes are called 1, 2, 3 in ring order.
@@ -212,23 +212,10 @@ fn index(id: NodeId) -> usize {
 
 fn config(me: NodeId) -> NodeConfig {
     NodeConfig {
-        cluster: CLUSTER,
-        key: KEY,
-        me,
-        incarnation: 1,
-        stored: Stored::default(),
-        members: (0..NODES).map(id).collect(),
-        hardening: true,
         clock: ClockChoice::Cristian,
         election: ElectionChoice::Bully,
-        detector: DetectorChoice::EventuallyPerfect,
         mutex: MutexChoice::TokenRing,
-        resources: 1,
-        workload: None,
-        timing: Timing::default(),
-        wrong_clock_us: 0,
-        rate_ppb: 0,
-        seed: 1,
+        ..NodeConfig::new(CLUSTER, KEY, me, (0..NODES).map(id))
     }
 }
 
