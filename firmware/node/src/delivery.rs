@@ -22,19 +22,29 @@ const REPEAT_FIRST: Duration = Duration::from_millis(40);
 /// ... and at most so long.
 const REPEAT_MAX: Duration = Duration::from_millis(400);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Pending {
     to: usize,
     index: u32,
     payload: Payload,
     /// Not worth repeating after this.
-    until: Option<Instant>,
+    until: Instant,
     send_at: Instant,
-    first_sent: Option<Instant>,
+    /// Means something only after the first try.
+    sent: Instant,
     tries: u8,
     /// It was reported as not acknowledged in time.
     reported: bool,
 }
+
+impl Pending {
+    fn first_sent(&self) -> Option<Instant> {
+        (self.tries > 0).then_some(self.sent)
+    }
+}
+
+/// After every other instant.
+const FOR_EVER: Instant = Instant(u64::MAX);
 
 /// Which of the two streams a message belongs to.
 #[must_use]
@@ -138,9 +148,9 @@ impl Delivery {
             to,
             index: positions.next_out,
             payload,
-            until,
+            until: until.unwrap_or(FOR_EVER),
             send_at: now,
-            first_sent: None,
+            sent: now,
             tries: 0,
             reported: false,
         };
@@ -162,7 +172,7 @@ impl Delivery {
                 let positions = channel.positions(stream(&pending.payload));
                 pending.index = positions.next_out;
                 positions.next_out += 1;
-                (pending.first_sent, pending.tries) = (None, 0);
+                pending.tries = 0;
             }
         } else {
             channel.life = life;
@@ -193,7 +203,7 @@ impl Delivery {
             .iter()
             .filter(|pending| pending.to == peer && stream(&pending.payload) == of)
             .filter(|pending| pending.index + 1 == next && pending.tries == 1)
-            .find_map(|pending| pending.first_sent)
+            .find_map(Pending::first_sent)
             .map(|sent| now.since(sent));
         self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
@@ -231,7 +241,7 @@ impl Delivery {
 
     /// The next message that is due to leave, for the first time or again.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Departure> {
-        self.pending.retain(|pending| pending.until.is_none_or(|until| now < until));
+        self.pending.retain(|pending| now < pending.until);
         let at = self.pending.iter().position(|pending| pending.send_at <= now)?;
         if !self.repeats && !goes_round(&self.pending.get(at)?.payload) {
             let Pending { to, payload, .. } = self.pending.remove(at);
@@ -249,8 +259,10 @@ impl Delivery {
         let again = pending.tries > 0;
         pending.send_at = now + repeat.times(1 << pending.tries.min(6)).min(REPEAT_MAX);
         pending.tries = pending.tries.saturating_add(1);
-        pending.first_sent.get_or_insert(now);
-        let body = Body::Ordered { life: channel.life, index: pending.index, floor, payload: pending.payload.clone() };
+        if !again {
+            pending.sent = now;
+        }
+        let body = Body::Ordered { life: channel.life, index: pending.index, floor, payload: pending.payload };
         Some(Departure { to, body, again })
     }
 
@@ -258,7 +270,7 @@ impl Delivery {
     /// reported once.
     pub fn poll_unacknowledged(&mut self, now: Instant, patience: Duration) -> Option<usize> {
         let overdue = self.pending.iter_mut().find(|pending| {
-            let late = pending.first_sent.is_some_and(|sent| now >= sent + patience);
+            let late = pending.first_sent().is_some_and(|sent| now >= sent + patience);
             late && !pending.reported && matches!(pending.payload, Payload::Election(_))
         })?;
         overdue.reported = true;
@@ -270,7 +282,7 @@ impl Delivery {
     pub fn unacknowledged_at(&self, patience: Duration) -> Option<Instant> {
         let waiting = self.pending.iter().filter(|pending| !pending.reported);
         let elections = waiting.filter(|pending| matches!(pending.payload, Payload::Election(_)));
-        elections.filter_map(|pending| pending.first_sent).min().map(|sent| sent + patience)
+        elections.filter_map(Pending::first_sent).min().map(|sent| sent + patience)
     }
 
     /// When [`Self::poll_transmit`] has something next.

@@ -7,7 +7,7 @@ use compasso_algorithms::{
     election::{Command, Election, Event as Elected},
 };
 use compasso_wire::{
-    Event, Instant, NodeId, Payload, Term,
+    Event, Instant, NO_LISTS, NodeId, Payload, Term,
     config::ElectionChoice,
     message::{ElectionMessage, Heartbeat, HeartbeatAck},
     telemetry::Queue,
@@ -98,6 +98,7 @@ impl Node {
             lamport: 0,
             random: 0,
             delays: self.delays(),
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(&mut self.election, &mut cx);
@@ -128,7 +129,7 @@ impl Node {
         // An election's messages are worth repeating only while somebody waits for them.
         let until = now + self.delays().answer().times(4);
         for (to, message) in &output.messages {
-            self.post(now, *to, Payload::Election(message.clone()), Some(until));
+            self.post(now, *to, Payload::Election(*message), Some(until));
         }
         if output.overflowed {
             self.overflowed(Queue::Algorithm);

@@ -11,8 +11,8 @@ use compasso_algorithms::{
     mutex::{Command, Event as Said, Guardian, Mutex, guardian},
 };
 use compasso_wire::{
-    Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, locks::ResourceSet, message::MutexMessage,
-    telemetry::Queue,
+    Duration, Event, Fence, Instant, Kind, Lists, NO_LISTS, NodeId, Payload, ResourceId, locks::ResourceSet,
+    message::MutexMessage, telemetry::Queue,
 };
 
 /// The epoch of the one view that the bare textbook form has.
@@ -69,7 +69,7 @@ impl Node {
             self.membership.note_fence(resource, Fence::new(epoch, 0));
             let Some(turn) = self.turns.get_mut(resource) else { continue };
             if hardened {
-                turn.mutex = Mutex::new(&self.config.mutex, self.config.timing.token_rest);
+                turn.mutex = Mutex::new(&self.config.mutex, &self.members, self.config.timing.token_rest);
             }
             let request = match turn.client {
                 Client::Wanting { hold, stamp } | Client::Admitted { hold, stamp, .. } => {
@@ -298,10 +298,13 @@ impl Node {
         resource: ResourceId,
         epoch: u32,
         message: MutexMessage,
+        lists: &Lists,
     ) {
         // What belongs to an earlier view means nothing in this one.
         if epoch == self.epoch() && (self.begun || !self.hardened()) {
-            self.with_mutex(now, usize::from(resource.0), |mutex, cx| mutex.handle_message(from, message, cx));
+            self.with_mutex_and_lists(now, usize::from(resource.0), lists, |mutex, cx| {
+                mutex.handle_message(from, message, cx);
+            });
         }
     }
 
@@ -349,12 +352,22 @@ impl Node {
         resource: usize,
         act: impl FnOnce(&mut Mutex, &mut Context<'_, MutexMessage, Said>),
     ) {
+        self.with_mutex_and_lists(now, resource, &NO_LISTS, act);
+    }
+
+    fn with_mutex_and_lists(
+        &mut self,
+        now: Instant,
+        resource: usize,
+        lists: &Lists,
+        act: impl FnOnce(&mut Mutex, &mut Context<'_, MutexMessage, Said>),
+    ) {
         let mut output = Output::default();
         let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
         let (lamport, random) = (self.journal.stamps().0, self.random());
         let Some(turn) = self.turns.get_mut(resource) else { return };
-        let mut cx =
-            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        let members = &self.members;
+        let mut cx = Context { now, members, view, leader, lamport, random, delays, lists, output: &mut output };
         act(&mut turn.mutex, &mut cx);
         for event in &output.events {
             match *event {
@@ -370,7 +383,7 @@ impl Node {
         }
         for (to, message) in &output.messages {
             let resource = resource_id(resource);
-            self.post(now, *to, Payload::Mutex { resource, epoch, message: message.clone() }, None);
+            self.post(now, *to, Payload::Mutex { resource, epoch, message: *message }, None);
         }
         if output.overflowed {
             self.overflowed(Queue::Algorithm);
@@ -398,9 +411,8 @@ impl Node {
         let mut output = Output::default();
         let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
         let Some(turn) = self.turns.get_mut(resource) else { return };
-        let (lamport, random) = (0, 0);
-        let mut cx =
-            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        let (members, lamport, random, lists) = (&self.members, 0, 0, &NO_LISTS);
+        let mut cx = Context { now, members, view, leader, lamport, random, delays, lists, output: &mut output };
         act(&mut turn.guardian, &mut cx);
         if !output.events.is_empty() {
             self.membership.renew_view();

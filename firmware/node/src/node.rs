@@ -165,7 +165,7 @@ impl Node {
             membership: Membership::new(stored.term, stored.epoch, resources, timing),
             clock: SoftwareClock::Unset,
             cristian: Cristian::new(),
-            turns: (0..resources).map(|_| Turn::new(&config.mutex, timing)).collect(),
+            turns: (0..resources).map(|_| Turn::new(&config.mutex, &members, timing)).collect(),
             requests: Requests::new(config.workload, config.seed, now),
             locks: LockService::new(config, now),
             cache: CacheService::new(config, now),

@@ -6,7 +6,7 @@
 //! no more: it asks the keeper once more, and a refusal is reported as `fenced`.
 
 use compasso_algorithms::{
-    Algorithm,
+    Algorithm, Members,
     mutex::{Guardian, Mutex},
 };
 use compasso_wire::{
@@ -76,9 +76,9 @@ pub struct Turn {
 impl Turn {
     /// A resource that nobody here wants.
     #[must_use]
-    pub fn new(choice: &MutexChoice, timing: &Timing) -> Turn {
+    pub fn new(choice: &MutexChoice, members: &Members, timing: &Timing) -> Turn {
         Turn {
-            mutex: Mutex::new(choice, timing.token_rest),
+            mutex: Mutex::new(choice, members, timing.token_rest),
             guardian: Guardian::new(timing.lease),
             client: Client::Outside,
             waiting: Deque::new(),

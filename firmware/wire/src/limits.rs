@@ -12,6 +12,9 @@ pub const MEMBERS_MAX: usize = match option_env!("COMPASSO_MEMBERS_MAX") {
 /// How many named resources a cluster may share.
 pub const RESOURCES_MAX: usize = 16;
 
+/// How many of them may be locked in transactions: what a deadlock's circle can be made of.
+pub const LOCKS_MAX: usize = 8;
+
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
 

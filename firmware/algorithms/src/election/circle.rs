@@ -142,8 +142,10 @@ impl Circle {
         self.trust(from, members);
         let is_member = |id: &NodeId| members.position(*id).is_some();
         match message {
-            Message::ListElection { list, .. } => !list.is_empty() && list.iter().all(is_member),
-            Message::ListCoordinator { leader, list, .. } => list.contains(leader) && list.iter().all(is_member),
+            Message::ListElection { list, .. } => !list.members.is_empty(),
+            Message::ListCoordinator { leader, list, .. } => {
+                members.position(*leader).is_some_and(|position| list.members.contains(position))
+            }
             Message::Candidate { id, .. }
             | Message::Elected { id, .. }
             | Message::Probe { id, .. }
@@ -156,7 +158,7 @@ impl Circle {
     pub fn pass(&mut self, clockwise: bool, message: Message, cx: &mut Cx<'_>) -> Next {
         match self.route(clockwise, &message, cx.members) {
             Route::To(to) => {
-                self.remember(to, clockwise, message.clone(), cx);
+                self.remember(to, clockwise, message, cx);
                 cx.send(to, message);
                 Next::Nothing
             }
@@ -332,13 +334,13 @@ impl Circle {
             let position = (mine + if clockwise { step } else { count - step }) % count;
             let Some(id) = members.id(position) else { continue };
             let is_dead = self.skipped.contains(position);
-            if is_dead && owner(message) == Some(id) {
+            if is_dead && owner(message, members) == Some(id) {
                 return Route::Void(id);
             }
-            if is_dead && collector(message) == Some(id) {
+            if is_dead && collector(message, members) == Some(id) {
                 return Route::Over;
             }
-            if !is_dead && is_on_ring(message, id) {
+            if !is_dead && is_on_ring(message, position) {
                 return Route::To(id);
             }
         }
@@ -347,9 +349,9 @@ impl Circle {
 }
 
 /// Who must live for the message to mean anything.
-fn owner(message: &Message) -> Option<NodeId> {
+fn owner(message: &Message, members: &Members) -> Option<NodeId> {
     match message {
-        Message::ListElection { list, .. } => list.first().copied(),
+        Message::ListElection { list, .. } => members.id(usize::from(list.first)),
         Message::ListCoordinator { leader, .. } => Some(*leader),
         Message::Candidate { id, .. }
         | Message::Elected { id, .. }
@@ -360,9 +362,9 @@ fn owner(message: &Message) -> Option<NodeId> {
 }
 
 /// Who takes the message out of the ring, if that is not its owner.
-fn collector(message: &Message) -> Option<NodeId> {
+fn collector(message: &Message, members: &Members) -> Option<NodeId> {
     match message {
-        Message::ListCoordinator { list, .. } => list.first().copied(),
+        Message::ListCoordinator { list, .. } => members.id(usize::from(list.first)),
         Message::ListElection { .. }
         | Message::Candidate { .. }
         | Message::Elected { .. }
@@ -379,9 +381,9 @@ fn is_result(message: &Message) -> bool {
 }
 
 /// COORDINATOR of the ring with a list goes round the new ring only.
-fn is_on_ring(message: &Message, id: NodeId) -> bool {
+fn is_on_ring(message: &Message, position: usize) -> bool {
     match message {
-        Message::ListCoordinator { list, .. } => list.contains(&id),
+        Message::ListCoordinator { list, .. } => list.members.contains(position),
         Message::ListElection { .. }
         | Message::Candidate { .. }
         | Message::Elected { .. }

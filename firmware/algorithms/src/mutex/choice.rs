@@ -4,10 +4,15 @@ use super::{
     Central, Command, Cx, Event, Lamport, Maekawa, MaekawaPlain, RicartAgrawala, SuzukiKasami, TokenRing, Voting,
     VotingSets,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, config::MutexChoice, message::MutexMessage};
+use crate::{context::Algorithm, members::Members};
+use compasso_wire::{
+    Duration, Instant, Lists, NodeId, NodeSet, config::MutexChoice, limits::MEMBERS_MAX, message::MutexMessage,
+};
+use heapless::Vec;
 
 /// One node's part in the algorithm of the scenario's choice, for one resource and one view.
+// A resource has one of these for good: there is nothing to gain from a smaller small one.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mutex {
     /// Nobody takes turns: whoever asks is never answered.
@@ -50,7 +55,8 @@ macro_rules! delegate {
 impl Mutex {
     /// The chosen algorithm at the beginning of a view; an idle ring token rests for `token_rest`.
     #[must_use]
-    pub fn new(choice: &MutexChoice, token_rest: Duration) -> Mutex {
+    pub fn new(choice: &MutexChoice, members: &Members, token_rest: Duration) -> Mutex {
+        let voting_sets = |given: &Option<Vec<NodeSet, MEMBERS_MAX>>| VotingSets::new(given.as_deref(), members);
         match choice {
             MutexChoice::None => Mutex::None,
             MutexChoice::Central => Mutex::Central(Central::new()),
@@ -59,8 +65,8 @@ impl Mutex {
             MutexChoice::RicartAgrawala { by_priority } => Mutex::RicartAgrawala(RicartAgrawala::new(*by_priority)),
             MutexChoice::TokenRing => Mutex::TokenRing(TokenRing::new(token_rest)),
             MutexChoice::SuzukiKasami => Mutex::SuzukiKasami(SuzukiKasami::new()),
-            MutexChoice::MaekawaPlain { sets } => Mutex::MaekawaPlain(MaekawaPlain::new(VotingSets::new(sets.clone()))),
-            MutexChoice::Maekawa { sets } => Mutex::Maekawa(Maekawa::new(VotingSets::new(sets.clone()))),
+            MutexChoice::MaekawaPlain { sets } => Mutex::MaekawaPlain(MaekawaPlain::new(voting_sets(sets))),
+            MutexChoice::Maekawa { sets } => Mutex::Maekawa(Maekawa::new(voting_sets(sets))),
         }
     }
 
@@ -132,12 +138,17 @@ impl Algorithm for Mutex {
     fn poll_timeout(&self) -> Option<Instant> {
         delegate!(self, algorithm => algorithm.poll_timeout(), None)
     }
+
+    fn lists(&self, message: &MutexMessage) -> Lists {
+        delegate!(self, algorithm => algorithm.lists(message), Lists::default())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutex::testing::{Random, Room, three_sets};
+    use crate::mutex::testing::{Random, Room, members, three_sets};
+    use std::vec::Vec;
 
     fn correct(count: usize) -> [MutexChoice; 9] {
         let sets = (count == 3).then(three_sets);
@@ -154,8 +165,12 @@ mod tests {
         ]
     }
 
+    fn make(choice: &MutexChoice, ids: &[u16]) -> impl Fn(NodeId) -> Mutex {
+        move |id| Mutex::new(choice, &members(ids, id), Duration::from_millis(20))
+    }
+
     fn room(choice: &MutexChoice, ids: &[u16]) -> Room<Mutex> {
-        Room::new(ids, |_| Mutex::new(choice, Duration::from_millis(20)))
+        Room::new(ids, make(choice, ids))
     }
 
     fn shuffled_ids(count: usize, random: &mut Random) -> Vec<u16> {
@@ -195,7 +210,7 @@ mod tests {
                     let mut random = Random(seed * 1000 + count as u64);
                     let ids = shuffled_ids(count, &mut random);
                     let absent = ids[random.below(count)];
-                    let mut room = Room::in_view(&ids, &[absent], |_| Mutex::new(&choice, Duration::from_millis(20)));
+                    let mut room = Room::in_view(&ids, &[absent], make(&choice, &ids));
                     room.label = format!("{choice:?}, {count} nodes less one, seed {seed}");
                     room.storm(seed, 3);
                     assert_eq!(room.entries.len(), 3 * (count - 1));
@@ -257,7 +272,7 @@ mod tests {
                 let mut room = room(&choice, &[0, 1, 2]);
                 room.request(0);
                 let before = (room.node(0).clone(), room.sent.len());
-                room.message(0, 1, message.clone());
+                room.message(0, 1, *message);
                 assert_eq!((room.node(0), room.sent.len()), (&before.0, before.1), "{choice:?} {message:?}");
             }
         }
