@@ -170,7 +170,7 @@ impl Node {
             locks: LockService::new(config, now),
             cache: CacheService::new(config, now),
             commit: CommitService::new(config, now),
-            snapshots: Snapshots::new(),
+            snapshots: Snapshots::default(),
             outgoing: Deque::new(),
             effects: Deque::new(),
             stored: config.stored,
@@ -273,6 +273,7 @@ impl Node {
             self.locks.poll_timeout(),
             self.cache.poll_timeout(),
             self.commit.poll_timeout(),
+            self.snapshots.poll_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -392,6 +393,7 @@ impl Node {
         self.lock_timeouts(now);
         self.cache_timeouts(now);
         self.commit_timeouts(now);
+        self.snapshot_timeouts(now);
     }
 
     /// A view begins, or in the textbook form the only one: whatever rests on it begins anew.

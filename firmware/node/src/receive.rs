@@ -90,7 +90,11 @@ impl Node {
         if body.is_host_traffic() || (self.hardened() && matches!(body, Body::Plain(_))) {
             return Err(Refusal::Unexpected);
         }
+        self.heed_snapshot(now, header);
         self.received(now, header, body);
+        if let Some(payload) = body.payload() {
+            self.note_in_flight(now, header.sender, payload);
+        }
         self.dispatch(now, slot, opened)
     }
 
@@ -111,6 +115,7 @@ impl Node {
         if header.sender == NodeId::HOST {
             return Ok(());
         }
+        self.heed_snapshot(now, header);
         self.received(now, header, &Body::Proof(challenge));
         if proven != Proven::Same {
             // What was said in this view is for the life that is in it, if we knew of it or not.
@@ -238,7 +243,10 @@ impl Node {
                 }
             },
             // What belongs to an earlier view means nothing in this one.
-            Payload::Locks { epoch, .. } | Payload::Cache { epoch, .. } | Payload::Commit { epoch, .. }
+            Payload::Locks { epoch, .. }
+            | Payload::Cache { epoch, .. }
+            | Payload::Commit { epoch, .. }
+            | Payload::Marker { epoch, .. }
                 if epoch != self.epoch() => {}
             Payload::Locks { message, .. } => self.handle_locks(now, from, message),
             Payload::Cache { message, .. } => self.handle_cache(now, from, message),

@@ -10,6 +10,7 @@ mod index;
 pub mod properties;
 mod render;
 mod setting;
+pub mod snapshot;
 pub mod summary;
 pub mod trace;
 

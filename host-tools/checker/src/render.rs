@@ -1,5 +1,6 @@
 //! The summary a person reads: at most 100 columns, and short.
 
+use crate::snapshot::Snapshot;
 use crate::summary::{ClockSection, ElectionSection, MutexSection, Summary};
 use std::fmt::Write as _;
 
@@ -7,6 +8,8 @@ const COLUMNS: usize = 100;
 const BAR: usize = 72;
 /// More nodes or leaders than this are not drawn one by one.
 const ROWS_MAX: usize = 8;
+/// More snapshots than this are counted.
+const SNAPSHOTS_MAX: usize = 3;
 /// More violations than this are counted.
 const TOLD_MAX: usize = 8;
 
@@ -45,6 +48,7 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     if let Some(mutex) = &summary.mutex {
         turns(&mut out, &ink, mutex, summary.clock.as_ref());
     }
+    snapshots(&mut out, &ink, &summary.snapshots);
     verdict(&mut out, &ink, summary);
     out
 }
@@ -177,6 +181,39 @@ fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&Clock
         let skew = clock.and_then(|clock| clock.skew_ppm.get(node)).and_then(|skew| skew.real);
         let skew = skew.map_or(String::new(), |ppm| format!(" {}", ink.faint(&format!("crystal {ppm:+} ppm"))));
         let _ = writeln!(out, "  {node:>5} {count:>6} {}{skew}", ink.paint("32", &bar));
+    }
+}
+
+fn snapshots(out: &mut String, ink: &Ink, snapshots: &[Snapshot]) {
+    for snapshot in snapshots.iter().take(SNAPSHOTS_MAX) {
+        let verdict = match (snapshot.aborted, snapshot.complete, snapshot.consistent) {
+            (true, _, _) => "aborted: it met a crash or a change of view",
+            (false, _, false) => "not a consistent cut",
+            (false, false, true) => "not complete",
+            (false, true, true) => "a consistent cut",
+        };
+        let label = format!("Snapshot {}", snapshot.id);
+        let took = time(snapshot.done_us - snapshot.at_us);
+        let facts = format!("at {}, took {took}: {verdict}", time(snapshot.at_us));
+        paragraph(out, &ink.title(&label), label.len(), &facts);
+        for (node, state) in snapshot.nodes.iter().take(ROWS_MAX) {
+            let sets = [("token", &state.tokens), ("inside", &state.holds), ("wants", &state.wants)];
+            let sets = sets.into_iter().filter(|(_, set)| !set.is_empty());
+            let sets: Vec<String> = sets.map(|(name, set)| format!("{name} {}", set.join(" "))).collect();
+            let follows = state.leader.map_or("nobody leads".to_owned(), |leader| format!("follows {leader}"));
+            let _ = writeln!(out, "  {node:>5} {follows}, epoch {} {}", state.epoch, ink.paint("36", &sets.join(", ")));
+        }
+        let flying: Vec<String> = snapshot
+            .in_flight
+            .iter()
+            .map(|message| format!("{} {}→{}", message.kind, message.from, message.to))
+            .collect();
+        if !flying.is_empty() {
+            paragraph_close(out, &ink.faint("  on the way"), 12, &flying.join(", "));
+        }
+    }
+    if snapshots.len() > SNAPSHOTS_MAX {
+        let _ = writeln!(out, "  and {} more snapshots: see summary.json", snapshots.len() - SNAPSHOTS_MAX);
     }
 }
 

@@ -156,3 +156,16 @@ fn a_trace_without_stamps_is_judged_by_its_sends_and_receives() {
     assert!(report.checked.iter().any(|name| name == "ME1"));
     assert!(report.not_checked.iter().any(|item| item.property == "E1"));
 }
+
+#[test]
+fn a_snapshot_that_knows_what_came_after_one_of_its_parts_violates_cut() {
+    violates_exactly("cut", "cut", "is of no moment: 1 had heard from 0");
+}
+
+#[test]
+fn tokens_are_conserved_over_a_snapshot() {
+    violates_exactly("cut-two-tokens", "cut", "holds 2 tokens");
+    violates_exactly("cut-no-token", "cut", "holds no token");
+    let report = holds("good-cut");
+    assert!(report.checked.iter().any(|name| name == "cut"));
+}

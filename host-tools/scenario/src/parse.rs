@@ -423,7 +423,16 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(section) = section(root, "expect")? else { return Ok(expect) };
     section.refuse_unknown(
-        &["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"],
+        &[
+            "leader",
+            "entries_min",
+            "entries_each_min",
+            "terms_min",
+            "regenerated_min",
+            "snapshots_min",
+            "gaps",
+            "violations",
+        ],
         &[],
     )?;
     expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
@@ -432,6 +441,7 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("snapshots_min", &mut expect.snapshots_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {
@@ -453,7 +463,13 @@ fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>,
     }
     steps.sort_by_key(|(step, _)| step.at);
     step::check_order(&steps)?;
-    Ok(steps.into_iter().map(|(step, _)| step).collect())
+    let mut steps: Vec<step::Step> = steps.into_iter().map(|(step, _)| step).collect();
+    let taken = steps.iter_mut().filter_map(|step| match &mut step.action {
+        Action::Snapshot { number, .. } => Some(number),
+        _ => None,
+    });
+    taken.zip(1..).for_each(|(number, count)| *number = count);
+    Ok(steps)
 }
 
 pub(crate) fn section<'a>(root: &Section<'a>, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {

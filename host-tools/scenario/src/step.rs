@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 12] = [
+const ACTIONS: [&str; 13] = [
     "crash",
     "restart",
     "pause",
@@ -131,9 +131,10 @@ const ACTIONS: [&str; 12] = [
     "drop_token",
     "event",
     "send",
+    "snapshot",
 ];
-const LATER_ACTIONS: [&str; 9] =
-    ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 8] =
+    ["acquire", "release", "claims", "leap", "time_server", "read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -198,6 +199,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
                     .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
+        "snapshot" => Action::Snapshot { node: field.id(ids)?, number: 0 },
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;
             event.refuse_unknown(&["node", "label"], &[])?;

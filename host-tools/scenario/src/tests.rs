@@ -112,7 +112,7 @@ fn names_of_later_versions_are_refused_by_name() {
     refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
     refuses("[cache]\n", 3, "cache", "`cache` is a known name");
     refuses("[commit]\n", 3, "commit", "`commit` is a known name");
-    refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
+    refuses("[[step]]\nat = \"1s\"\nleap = 1\n", 5, "step[0].leap", "`leap` is a known name");
     good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
 }
 

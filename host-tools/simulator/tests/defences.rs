@@ -75,3 +75,16 @@ fn without_the_keeper_nobody_is_fenced() {
     assert!(with > 0, "no visit outlived its lease");
     assert_eq!(without, 0);
 }
+
+#[test]
+fn without_heeding_snapshots_on_every_datagram_a_marker_is_overtaken() {
+    let steps: String =
+        (20..80).map(|tenth| format!("[[step]]\nat = \"{}ms\"\nsnapshot = {}\n", tenth * 100, tenth % 5)).collect();
+    let calm = |seed| {
+        let workload = "{ every = \"20ms\", hold = \"1ms\" }";
+        scenario(seed, 10, "delay = \"100us..20ms\"\nreorder = 0.1", workload, &steps)
+    };
+    assert!(SEEDS.flat_map(|seed| broken(&perform(&calm(seed)).trace)).next().is_none());
+    let broken = SEEDS.flat_map(|seed| broken(&perform_without(&calm(seed), Defence::Heed).trace));
+    assert!(broken.collect::<Vec<_>>().contains(&"cut".to_owned()));
+}

@@ -5,6 +5,7 @@
 
 mod causality;
 mod clock_monotonic;
+mod cut;
 mod e1;
 mod e2;
 mod fence;
@@ -83,6 +84,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     token::check(trace, &mut findings);
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
+    cut::check(trace, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
     findings
@@ -96,8 +98,6 @@ fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
     };
     findings.not_checked("clock-bound", &bound, 1);
     let has = |wanted: &str| trace.events.iter().any(|event| event.event.name() == wanted);
-    let cut = if has("snapshot") { "this version does not check snapshots" } else { "no snapshot was taken" };
-    findings.not_checked("cut", cut, 1);
     let waits = has("wait") || has("deadlock");
     let deadlock = if waits { "this version does not check deadlocks" } else { "no deadlock strategy in this run" };
     findings.not_checked("deadlock", deadlock, 1);

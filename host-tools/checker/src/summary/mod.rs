@@ -18,6 +18,7 @@ use crate::{
     index::Trace,
     properties::check_all,
     setting::{Setting, scenario_event},
+    snapshot::Snapshot,
     trace::{Event, Fault, TraceEvent},
 };
 use compasso_scenario::{Scenario, election_name};
@@ -77,6 +78,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages)),
         deadlock: None,
+        snapshots: Snapshot::all(&trace),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),
@@ -179,6 +181,8 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    let complete = summary.snapshots.iter().filter(|snapshot| snapshot.complete).count();
+    at_least("snapshots_min", expect.snapshots_min, complete as u64);
     if let Some(wanted) = expect.gaps {
         let gaps =
             summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));

@@ -4,7 +4,10 @@ use super::{
     leadership::Led,
     stats::{MedianMax, RoundTrip, Stats},
 };
-use crate::findings::{NotChecked, Violation};
+use crate::{
+    findings::{NotChecked, Violation},
+    snapshot::Snapshot,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -38,6 +41,9 @@ pub struct Summary {
     pub clock: Option<ClockSection>,
     /// Deadlocks; nothing while the strategy is to ignore them.
     pub deadlock: Option<Value>,
+    /// The snapshots that were taken; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     /// The network.
     pub network: NetworkSection,
     /// What the stage did.
