@@ -126,12 +126,13 @@ impl History {
 
     /// How many events a past holds.
     pub fn count(&self, past: &[Stamp]) -> u64 {
-        past.iter().enumerate().map(|(host, stamp)| self.up_to(host, *stamp)).sum()
+        past.iter().enumerate().map(|(host, stamp)| self.up_to(host, *stamp)).fold(0, u64::saturating_add)
     }
 
     /// How many events a host had, this one included.
     fn up_to(&self, host: usize, (inc, count): Stamp) -> u64 {
-        let earlier: u64 = self.lives[host].range(..inc).map(|(_, life)| life.total(self.stamped)).sum();
+        let earlier =
+            self.lives[host].range(..inc).map(|(_, life)| life.total(self.stamped)).fold(0, u64::saturating_add);
         let life = self.lives[host].get(&inc);
         let in_it = match life {
             Some(life) if !self.stamped => life.seqs.partition_point(|seq| *seq <= count) as u64,

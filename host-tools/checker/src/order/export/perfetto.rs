@@ -181,7 +181,8 @@ impl Sheet<'_> {
             }
         };
         let slice = json!({ "ph": "X", "name": name, "cat": "state", "args": args });
-        let (at, long) = (span.from_us.saturating_mul(1000), (span.to_us - span.from_us).saturating_mul(1000));
+        let (at, long) =
+            (span.from_us.saturating_mul(1000), span.to_us.saturating_sub(span.from_us).saturating_mul(1000));
         self.write(slice, process(span.node), track.number(), at, Some(long))
     }
 

@@ -29,7 +29,7 @@ pub(super) fn write_trace(
     out: &mut dyn io::Write,
 ) -> Result<(), super::ExportError> {
     let lives = Lives::of(trace);
-    let lost = lives.total.values().sum::<u64>().saturating_sub(lives.present);
+    let lost = lives.total.values().copied().fold(0, u64::saturating_add).saturating_sub(lives.present);
     if lost > LOST_MAX {
         return Err(refused(format!("{lost} events are missing: ShiViz needs every one of a node's events")).into());
     }
