@@ -177,7 +177,7 @@ fn compare_cut(execution: &Execution, truth: &Truth, files: &[PathBuf], dice: &m
     let mut frontier: BTreeMap<u16, usize> = BTreeMap::new();
     for index in 0..around {
         // Near each other, so that some cuts are consistent.
-        if index + 12 > around && dice.below(3) > 0 || index + 12 <= around {
+        if index + 12 <= around || dice.below(3) > 0 {
             frontier.insert(place(&execution.events[index]).0, index);
         }
     }

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// More crossing messages than these are only counted, where a person reads.
+/// More crossing messages or incompatible pairs than these are only counted, where a person reads.
 const SHOWN_MAX: usize = 20;
 
 /// `compasso trace`.
@@ -229,16 +229,15 @@ fn render_cut(answer: &Cut) -> String {
     for crossing in answer.crossing.iter().take(SHOWN_MAX) {
         text.push_str(&format!("\ncrossing     sent at {} outside, received at {} inside", crossing.from, crossing.to));
     }
-    if let Some(more) = answer.crossing.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
-        text.push_str(&format!("\n             and {more} more"));
-    }
-    for pair in &answer.incompatible {
+    text.push_str(&more(answer.crossing.len()));
+    for pair in answer.incompatible.iter().take(SHOWN_MAX) {
         let reaches = match &pair.frontier {
             Some(frontier) => format!("but the cut reaches only {frontier}"),
             None => "but the cut has nothing of that node".to_owned(),
         };
         text.push_str(&format!("\nincompatible {} knows {}, {reaches}", pair.event, pair.knows));
     }
+    text.push_str(&more(answer.incompatible.len()));
     if answer.crossing.is_empty() && !answer.consistent {
         text.push_str("\nnote         the trace does not hold the sends that the vectors know of");
     }
@@ -246,6 +245,13 @@ fn render_cut(answer: &Cut) -> String {
         text.push_str("\nnote         the trace has no stamps: order follows its sends and receives");
     }
     text
+}
+
+fn more(count: usize) -> String {
+    match count.saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!("\n             and {more} more"),
+    }
 }
 
 fn export(args: &ExportArgs) -> Outcome {

@@ -85,6 +85,11 @@ impl History {
         }
     }
 
+    /// Where it stands in a list: nodes by number, other hosts as the log names them first.
+    pub fn rank(&self, place: Place) -> (u16, usize, Stamp) {
+        (self.hosts[place.host].parse().unwrap_or(u16::MAX), place.host, place.stamp)
+    }
+
     /// The send that a receive names.
     pub fn send_of(&self, receive: &Receive) -> Option<Place> {
         let seq = *self.sends.get(&receive.send)?;

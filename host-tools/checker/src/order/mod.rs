@@ -197,16 +197,21 @@ pub fn cut(path: &Path, frontier: &[&str], form: &Form) -> Result<Cut, TraceErro
     let mut incompatible = Vec::new();
     for event in question.places.clone() {
         let past = question.history.past(event);
-        let history = &question.history;
-        let name = |host: usize, stamp: Stamp| history.name(Place { host, stamp });
         for (host, known) in past.iter().enumerate().filter(|(host, known)| **known > inside[*host]) {
-            incompatible.push(Incompatible {
-                event: history.name(event),
-                knows: name(host, *known),
-                frontier: Some(inside[host]).filter(|stamp| *stamp != (0, 0)).map(|stamp| name(host, stamp)),
-            });
+            let at = |stamp: Stamp| Place { host, stamp };
+            incompatible.push((event, at(*known), Some(at(inside[host])).filter(|place| place.stamp != (0, 0))));
         }
     }
+    incompatible.sort_by_key(|(event, knows, _)| (question.history.rank(*event), question.history.rank(*knows)));
+    let history = &question.history;
+    let incompatible: Vec<Incompatible> = incompatible
+        .into_iter()
+        .map(|(event, knows, frontier)| Incompatible {
+            event: history.name(event),
+            knows: history.name(knows),
+            frontier: frontier.map(|place| history.name(place)),
+        })
+        .collect();
     let crossing = question.crossing(&inside)?;
     Ok(Cut {
         consistent: incompatible.is_empty() && crossing.is_empty(),
@@ -271,7 +276,7 @@ impl Question {
         let file = path.display().to_string();
         let read = |messages| scan::scan(open(path)?, &file, Wanted { events: &events, messages });
         let mut scanned = read(messages)?;
-        if !messages && !scanned.history.stamped {
+        if !scanned.messages && !scanned.history.stamped {
             scanned = read(true)?;
         }
         let mut places = Vec::with_capacity(names.len());
@@ -316,6 +321,8 @@ impl Question {
             }
         }
         let name = |place| self.history.name(place);
+        let mut crossing: Vec<(Place, Place)> = crossing.into_iter().collect();
+        crossing.sort_by_key(|(from, to)| (self.history.rank(*from), self.history.rank(*to)));
         Ok(crossing.into_iter().map(|(from, to)| Crossing { from: name(from), to: name(to) }).collect())
     }
 
@@ -332,8 +339,7 @@ fn placed(history: &History, place: Place, past: &[Stamp]) -> Placed {
         None => of_past().collect(),
     };
     let forgotten = recorded.is_some_and(|known| of_past().any(|at| !known.contains(&at)));
-    // Nodes stand by number, other hosts as the log names them first.
-    entries.sort_by_key(|entry| (history.hosts[entry.host].parse::<u16>().unwrap_or(u16::MAX), entry.host));
+    entries.sort_by_key(|entry| history.rank(*entry));
     let entry = |(inc, count): Stamp| if inc == 1 { json!(count) } else { json!(format!("{inc}.{count}")) };
     Placed {
         name: history.name(place),

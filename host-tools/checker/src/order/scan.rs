@@ -53,6 +53,8 @@ pub(super) struct Scanned {
     pub history: History,
     /// In the order of [`Wanted::events`]; `None` where the trace has no such event.
     pub places: Vec<Option<Place>>,
+    /// Sends, receives and numbers were kept.
+    pub messages: bool,
     hosts: HashMap<u16, usize>,
 }
 
@@ -79,12 +81,14 @@ pub(super) fn scan(input: impl BufRead, file: &str, wanted: Wanted<'_>) -> Resul
         scanned: Scanned {
             history: History { stamped: true, ..History::default() },
             places: vec![None; wanted.events.len()],
+            messages: false,
             hosts: HashMap::new(),
         },
         lives: Vec::new(),
         kinds: HashMap::new(),
     };
     each_line(input, file, |line| scan.line(line))?;
+    scan.scanned.messages = scan.wanted.messages;
     scan.finish().map_err(|message| TraceError { file: file.to_owned(), line: 0, message })
 }
 
@@ -116,6 +120,8 @@ impl Scan<'_> {
             inc => inc.unwrap_or(1),
         };
         self.scanned.history.work.events += 1;
+        // A trace whose first event has no stamp has none at all, as a rule: one reading is enough.
+        self.wanted.messages |= self.scanned.history.work.events == 1 && line.vector.is_none();
         let messages = self.wanted.messages;
         let draft = self.draft(node, inc);
         draft.life.present += 1;
