@@ -18,11 +18,12 @@ use serde::{
 };
 use std::{borrow::Cow, collections::HashMap, fmt, ops::Range, path::Path};
 
-/// The common two-line form: `host {clock}`, then the event.
-const HOST_FIRST: &str = r"^(?<host>\S+) (?<clock>\{.*\})[ \t]*\n(?<event>.*)";
+/// The common two-line form: `host {clock}`, then the event. The clock is all the rest of its line:
+/// an end that the expression had to search for would double the time.
+const HOST_FIRST: &str = r"^(?<host>\S+) (?<clock>\{.*)\n(?<event>.*)";
 /// ShiViz's own default: the event, then `host {clock}`. It begins at a line here, so that an event
 /// that ends in braces is not taken for a clock.
-const EVENT_FIRST: &str = r"^(?<event>.*)\n(?<host>\S+) (?<clock>\{.*\})[ \t]*$";
+const EVENT_FIRST: &str = r"^(?<event>.*)\n(?<host>\S+) (?<clock>\{.*)$";
 
 /// One event: its number, and where its parts stand in the text.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@ use std::{
 };
 
 /// The first line of an exported trace.
-const NAMED: &str = r"(?<host>\S+) (?<clock>\{.*\})\n(?<name>\S+) (?<event>.*)";
+const NAMED: &str = r"(?<host>\S+) (?<clock>\{.*)\n(?<name>\S+) (?<event>.*)";
 /// The first line of an exported log.
-const PLAIN: &str = r"(?<host>\S+) (?<clock>\{.*\})\n(?<event>.*)";
+const PLAIN: &str = r"(?<host>\S+) (?<clock>\{.*)\n(?<event>.*)";
 /// At most so many lost events are put in.
 const LOST_MAX: u64 = 100_000;
 
