@@ -7,6 +7,7 @@ mod cluster;
 mod entries;
 mod findings;
 mod index;
+pub mod order;
 pub mod properties;
 mod render;
 mod setting;

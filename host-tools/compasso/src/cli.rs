@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use crate::trace::TraceArgs;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   compasso run scenarios/concert.toml --json     for machines: the summary on stdout
   compasso check runs/concert-7-sim/trace.jsonl  judge a recorded trace again
   compasso compare mutex --nodes 9               what each algorithm costs, beside the book
+  compasso trace order trace.jsonl 0:5 2:6       which of two events happened first
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -33,6 +35,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Measure every algorithm of a family on one workload, beside what the book says.
     Compare(CompareArgs),
+    /// Ask which event happened first and whether a cut is consistent; export to other tools.
+    Trace(TraceArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.

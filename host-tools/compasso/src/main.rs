@@ -7,6 +7,7 @@ mod doctor;
 mod outcome;
 mod progress;
 mod run;
+mod trace;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use cli::{Cli, Command};
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {

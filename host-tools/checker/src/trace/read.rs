@@ -55,8 +55,26 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<TraceEvent>, TraceError> 
 ///
 /// # Errors
 /// One line that names the file, the line and what is wrong.
-pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>, TraceError> {
+pub fn read_trace(input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>, TraceError> {
     let mut events = Vec::new();
+    each_line(input, file, |line| {
+        events.push(parse_line(line)?);
+        Ok(())
+    })?;
+    Ok(events)
+}
+
+/// Hands over every line that is not blank, one at a time, so that a reader keeps only what it
+/// needs; `file` is what errors call the input.
+///
+/// # Errors
+/// One line that names the file, the line and what is wrong; also if there is no line at all.
+pub(crate) fn each_line(
+    mut input: impl BufRead,
+    file: &str,
+    mut read_line: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), TraceError> {
+    let mut any = false;
     let mut bytes = Vec::new();
     for line in 1.. {
         let wrong = |message: String| TraceError { file: file.to_owned(), line, message };
@@ -73,19 +91,16 @@ pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>
         if text.trim().is_empty() {
             continue;
         }
-        events.push(parse_line(text).map_err(|message| {
+        any = true;
+        read_line(text).map_err(|message| {
             let cut = if bytes.ends_with(b"\n") { "" } else { " (the file ends in the middle of a line)" };
             wrong(format!("{message}{cut}"))
-        })?);
+        })?;
     }
-    if events.is_empty() {
-        return Err(TraceError {
-            file: file.to_owned(),
-            line: 0,
-            message: "expected at least one event, found none".to_owned(),
-        });
+    if any {
+        return Ok(());
     }
-    Ok(events)
+    Err(TraceError { file: file.to_owned(), line: 0, message: "expected at least one event, found none".to_owned() })
 }
 
 /// Reads one event.
@@ -278,7 +293,7 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
     })
 }
 
-fn vector(value: &Value) -> Result<Vector, String> {
+pub(crate) fn vector(value: &Value) -> Result<Vector, String> {
     let wrong = || format!("vector: expected entries like \"3\":17 or \"3\":\"2.17\", found {value}");
     let map = value.as_object().ok_or_else(wrong)?;
     map.iter()

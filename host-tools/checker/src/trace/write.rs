@@ -53,6 +53,14 @@ pub fn write_trace<'a>(events: impl IntoIterator<Item = &'a TraceEvent>, out: &m
     out.write_all(buffer.as_bytes())
 }
 
+/// An event's own fields as one JSON object.
+pub(crate) fn fields_json(event: &Event) -> String {
+    let mut out = "{".to_owned();
+    fields(&mut out, event);
+    out.push('}');
+    out
+}
+
 fn fields(out: &mut String, event: &Event) {
     match event {
         Event::Boot { incarnation } => number(out, "incarnation", incarnation),
