@@ -7,7 +7,7 @@ use crate::{
     membership::{Holdings, Membership},
     session::Sessions,
     transmit::{OUTGOING_MAX, Outgoing},
-    turns::Turn,
+    turns::{Turn, Wish},
     workload::Requests,
 };
 use compasso_algorithms::{
@@ -23,6 +23,7 @@ use compasso_wire::{
     message::Command,
     telemetry::Queue,
 };
+use core::num::NonZeroU64;
 use heapless::{Deque, Vec};
 
 /// What happens to a node.
@@ -61,6 +62,10 @@ const SETTLE_MAX: usize = 16;
 const INTRODUCTIONS: u64 = 20;
 /// How many heartbeat periods pass before the first election: time to get to know each other.
 const FIRST_ELECTION: u64 = 3;
+
+fn is_staged(config: &NodeConfig) -> bool {
+    !config.hardening && config.detector == DetectorChoice::Scripted
+}
 
 /// One node: handed inputs and the time, asked for outputs.
 pub struct Node {
@@ -144,6 +149,7 @@ impl Node {
                 Some(now + timing.heartbeat.times(FIRST_ELECTION) + timing.process.times(higher))
             }
         };
+        let staged = is_staged(config);
         // The textbook's nodes remember nothing over a restart.
         let stored = if config.hardening { config.stored } else { Stored::default() };
         Node {
@@ -170,8 +176,8 @@ impl Node {
             begun: false,
             begin_at: (!config.hardening).then_some(now + timing.heartbeat.times(FIRST_ELECTION)),
             dice: config.seed | 1,
-            alive_at: (config.election == ElectionChoice::Detector).then_some(now),
-            introduce_at: Some(now),
+            alive_at: (config.election == ElectionChoice::Detector && !staged).then_some(now),
+            introduce_at: (!staged).then_some(now),
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
             overflows: 0,
@@ -282,6 +288,11 @@ impl Node {
         }
     }
 
+    /// Whether this is one of the book's executions: nobody says anything but what the script leads to.
+    pub(crate) fn is_staged(&self) -> bool {
+        is_staged(&self.config)
+    }
+
     pub(crate) fn hardened(&self) -> bool {
         self.config.hardening
     }
@@ -386,7 +397,10 @@ impl Node {
 
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
-            Command::Lock { resource, hold, lamport } => self.request_turn(now, resource, hold, lamport),
+            Command::Lock { resource, hold, lamport } => {
+                let lamport = lamport.and_then(NonZeroU64::new);
+                self.request_turn(now, resource, Wish { hold, lamport });
+            }
             Command::Elect => {
                 let dead = self.membership.following();
                 self.membership.disband();

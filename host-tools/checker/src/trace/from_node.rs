@@ -57,9 +57,10 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
         Seen::Fenced { resource, fence } => Event::Fenced { resource: named(resource), fence: fence.0 },
         Seen::ElectionStart { term } => Event::ElectionStart { term: term.0 },
         Seen::Leader { id, term } => Event::Leader { id: id.0, term: term.0 },
-        Seen::View { term, number, members } => Event::View {
+        Seen::View { term, number, epoch, members } => Event::View {
             term: term.0,
             number: number.into(),
+            epoch: Some(epoch.into()),
             members: members.iter().filter_map(|position| ids.get(position).copied()).collect(),
         },
         Seen::Suspect { id } => Event::Suspect { id: id.0 },
@@ -75,6 +76,9 @@ fn event(seen: &Seen, ids: &[u16], resources: &[String]) -> Event {
         }
         Seen::TokenDropped { resource, epoch } => {
             Event::TokenDropped { resource: named(resource), epoch: epoch.into() }
+        }
+        Seen::RequestRefused { resource, lamport } => {
+            Event::RequestRefused { resource: named(resource), wanted: lamport }
         }
         Seen::Overflow { queue, count } => {
             Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }

@@ -96,9 +96,10 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "id", id);
             number(out, "term", term);
         }
-        Event::View { term, number: view, members } => {
+        Event::View { term, number: view, epoch, members } => {
             number(out, "term", term);
             number(out, "number", view);
+            optional(out, "epoch", *epoch);
             ids(out, "members", members);
         }
         Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
@@ -116,6 +117,10 @@ fn fields(out: &mut String, event: &Event) {
         Event::TokenRegenerated { resource, epoch } | Event::TokenDropped { resource, epoch } => {
             number(out, "epoch", epoch);
             special(out, resource);
+        }
+        Event::RequestRefused { resource, wanted } => {
+            number(out, "wanted", wanted);
+            text(out, "resource", resource);
         }
         Event::Overflow { queue, count } => {
             text(out, "queue", queue);
