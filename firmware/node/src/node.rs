@@ -228,6 +228,10 @@ impl Node {
             Input::Timeout => {}
         }
         self.settle(now);
+    }
+
+    /// Everything has left, and the driver sleeps: until the next deadline, which was not known before.
+    pub(crate) fn falls_asleep(&mut self, now: Instant) {
         let heartbeat = self.config.timing.heartbeat;
         let wake = self.poll_timeout().map_or(now + heartbeat, |(at, _)| at);
         self.slept_after = wake.max(now) + heartbeat.times(2);
