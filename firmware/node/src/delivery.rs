@@ -196,15 +196,16 @@ impl Delivery {
     }
 
     /// The peer has everything of that stream before `next`. Returns how long the newest of it took, if it was
-    /// sent once only.
+    /// sent once only; or how long one took that was reported as not acknowledged in time: that was wrong, and
+    /// whoever reckons with the round trip must learn of one that is too long rather than of none.
     pub fn handle_ack(&mut self, peer: usize, of: Stream, next: u32, now: Instant) -> Option<Duration> {
-        let took = self
-            .pending
-            .iter()
-            .filter(|pending| pending.to == peer && stream(&pending.payload) == of)
-            .filter(|pending| pending.index + 1 == next && pending.tries == 1)
-            .find_map(Pending::first_sent)
-            .map(|sent| now.since(sent));
+        let arrived = |pending: &&Pending| {
+            pending.to == peer && stream(&pending.payload) == of && pending.index < next && pending.tries > 0
+        };
+        let since_first = |pending: &Pending| now.since(pending.sent);
+        let arrived = || self.pending.iter().filter(arrived);
+        let took = arrived().find(|pending| pending.index + 1 == next && pending.tries == 1).map(since_first);
+        let late = arrived().filter(|pending| pending.reported).map(since_first).max();
         self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
             channel.round_trip = match channel.round_trip {
@@ -212,7 +213,7 @@ impl Delivery {
                 known => Duration((known.0 * 7 + took.0) / 8),
             };
         }
-        took
+        took.max(late)
     }
 
     /// Takes message `index` of the peer's stream, if it is the next one. `floor`: the sender has
@@ -322,6 +323,17 @@ mod tests {
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
         assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(53_000)), Some(Duration(3000)));
+    }
+
+    #[test]
+    fn an_acknowledgement_after_a_report_tells_how_long_to_wait() {
+        let mut delivery = Delivery::new(2, true);
+        let call = Payload::Election(ElectionMessage::Election { term: compasso_wire::Term(1) });
+        assert!(delivery.send(1, call, Instant(0), None));
+        delivery.poll_transmit(Instant(0)).unwrap();
+        delivery.poll_transmit(Instant(40_000)).unwrap();
+        assert_eq!(delivery.poll_unacknowledged(Instant(90_000), Duration(90_000)), Some(1));
+        assert_eq!(delivery.handle_ack(1, Stream::Election, 1, Instant(130_000)), Some(Duration(130_000)));
     }
 
     #[test]

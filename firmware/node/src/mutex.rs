@@ -4,14 +4,16 @@ use crate::{
     defences::Defence,
     node::Node,
     transmit::Outgoing,
-    turns::{Client, Turn},
+    turns::{Client, Turn, Wish},
 };
+use core::num::NonZeroU64;
+
 use compasso_algorithms::{
     Algorithm, Context, Output,
     mutex::{Command, Event as Said, Guardian, Mutex, guardian},
 };
 use compasso_wire::{
-    Duration, Event, Fence, Instant, Kind, Lists, NO_LISTS, NodeId, Payload, ResourceId, locks::ResourceSet,
+    Event, Fence, Instant, Kind, Lists, NO_LISTS, NodeId, Payload, ResourceId, locks::ResourceSet,
     message::MutexMessage, telemetry::Queue,
 };
 
@@ -32,24 +34,27 @@ impl Node {
     }
 
     /// The application asks for a resource.
-    pub(crate) fn request_turn(&mut self, now: Instant, resource: ResourceId, hold: Duration, lamport: Option<u64>) {
+    pub(crate) fn request_turn(&mut self, now: Instant, resource: ResourceId, wish: Wish) {
         let index = usize::from(resource.0);
         let Some(turn) = self.turns.get_mut(index) else { return };
         // In the textbook form nobody asks before it knows the others: who is asked once would miss it.
         let early = !self.begun && !self.config.hardening;
         if early || turn.client != Client::Outside {
-            if turn.waiting.push_back(hold).is_err() {
+            if turn.waiting.push_back(wish).is_err() {
                 self.overflowed(Queue::Requests);
             }
             return;
         }
-        if let Some(stamp) = lamport {
-            self.journal.advance_to(stamp);
+        if let Some(lamport) = wish.lamport.map(NonZeroU64::get)
+            && !self.journal.advance_to(lamport)
+        {
+            // Another number than the script's would be another execution.
+            return self.record(now, Event::RequestRefused { resource, lamport });
         }
         self.record(now, Event::Request { resource });
         let stamp = self.journal.stamps().0;
         if let Some(turn) = self.turns.get_mut(index) {
-            turn.client = Client::Wanting { hold, stamp };
+            turn.client = Client::Wanting { hold: wish.hold, stamp };
         }
         if self.begun {
             self.with_mutex(now, index, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
@@ -87,10 +92,15 @@ impl Node {
             if let Some(stamp) = request {
                 self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
             }
-            let outside = self.turns.get_mut(resource).filter(|turn| turn.client == Client::Outside);
-            if let Some(hold) = outside.and_then(|turn| turn.waiting.pop_front()) {
-                self.request_turn(now, resource_id(resource), hold, None);
-            }
+            self.request_next(now, resource);
+        }
+    }
+
+    /// Whoever is outside makes the next of the requests that wait.
+    fn request_next(&mut self, now: Instant, resource: usize) {
+        let next = |turn: &mut Turn| if turn.client == Client::Outside { turn.waiting.pop_front() } else { None };
+        while let Some(wish) = self.turns.get_mut(resource).and_then(next) {
+            self.request_turn(now, resource_id(resource), wish);
         }
     }
 
@@ -103,7 +113,7 @@ impl Node {
         if let Some(hold) = self.requests.poll(now) {
             let chosen = self.random() as usize % self.turns.len().max(1);
             self.requests.chosen = chosen;
-            self.request_turn(now, resource_id(chosen), hold, None);
+            self.request_turn(now, resource_id(chosen), Wish { hold, lamport: None });
         }
         for resource in 0..self.turns.len() {
             if self.takes_turns(now) {
@@ -166,11 +176,10 @@ impl Node {
         if fence.epoch() == self.epoch() {
             self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Release, cx));
         }
-        let next = self.turns.get_mut(resource).and_then(|turn| turn.waiting.pop_front());
-        match next {
-            Some(hold) => self.request_turn(now, resource_id(resource), hold, None),
-            None if resource == self.requests.chosen => self.requests.rest(now),
-            None => {}
+        self.request_next(now, resource);
+        let content = self.turns.get(resource).is_some_and(|turn| turn.client == Client::Outside);
+        if content && resource == self.requests.chosen {
+            self.requests.rest(now);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     session::Sessions,
     snapshots::Snapshots,
     transmit::{OUTGOING_MAX, Outgoing},
-    turns::Turn,
+    turns::{Turn, Wish},
     workload::Requests,
 };
 use compasso_algorithms::{
@@ -28,6 +28,7 @@ use compasso_wire::{
     message::Command,
     telemetry::Queue,
 };
+use core::num::NonZeroU64;
 use heapless::{Deque, Vec};
 
 /// What happens to a node.
@@ -66,6 +67,10 @@ const SETTLE_MAX: usize = 16;
 const INTRODUCTIONS: u64 = 20;
 /// How many heartbeat periods pass before the first election: time to get to know each other.
 const FIRST_ELECTION: u64 = 3;
+
+fn is_staged(config: &NodeConfig) -> bool {
+    !config.hardening && config.detector == DetectorChoice::Scripted
+}
 
 /// One node: handed inputs and the time, asked for outputs.
 pub struct Node {
@@ -153,6 +158,7 @@ impl Node {
                 Some(now + timing.heartbeat.times(FIRST_ELECTION) + timing.process.times(higher))
             }
         };
+        let staged = is_staged(config);
         // The textbook's nodes remember nothing over a restart.
         let stored = if config.hardening { config.stored } else { Stored::default() };
         Node {
@@ -183,8 +189,8 @@ impl Node {
             begun: false,
             begin_at: (!config.hardening).then_some(now + timing.heartbeat.times(FIRST_ELECTION)),
             dice: config.seed | 1,
-            alive_at: (config.election == ElectionChoice::Detector).then_some(now),
-            introduce_at: Some(now),
+            alive_at: (config.election == ElectionChoice::Detector && !staged).then_some(now),
+            introduce_at: (!staged).then_some(now),
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
             overflows: 0,
@@ -235,6 +241,10 @@ impl Node {
             Input::Timeout => {}
         }
         self.settle(now);
+    }
+
+    /// Everything has left, and the driver sleeps: until the next deadline, which was not known before.
+    pub(crate) fn falls_asleep(&mut self, now: Instant) {
         let heartbeat = self.config.timing.heartbeat;
         let wake = self.poll_timeout().map_or(now + heartbeat, |(at, _)| at);
         self.slept_after = wake.max(now) + heartbeat.times(2);
@@ -297,6 +307,11 @@ impl Node {
         if !self.journal.record(now, self.clock.read(now), event) {
             self.overflowed(Queue::Journal);
         }
+    }
+
+    /// Whether this is one of the book's executions: nobody says anything but what the script leads to.
+    pub(crate) fn is_staged(&self) -> bool {
+        is_staged(&self.config)
     }
 
     pub(crate) fn hardened(&self) -> bool {
@@ -418,7 +433,10 @@ impl Node {
 
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
-            Command::Lock { resource, hold, lamport } => self.request_turn(now, resource, hold, lamport),
+            Command::Lock { resource, hold, lamport } => {
+                let lamport = lamport.and_then(NonZeroU64::new);
+                self.request_turn(now, resource, Wish { hold, lamport });
+            }
             Command::Elect => {
                 let dead = self.membership.following();
                 self.membership.disband();

@@ -63,6 +63,12 @@ impl Node {
             | Body::Command { .. }
             | Body::CommandAck { .. } => {}
         }
+        if self.is_staged()
+            && header.sender != NodeId::HOST
+            && let Some(proven) = self.sessions.trust(slot, header)
+        {
+            self.peer_lives(now, slot, header.incarnation, proven);
+        }
         let admitted = self.sessions.admit(slot, header);
         if admitted == Err(Refusal::Unproven) {
             self.challenge(now, slot);
@@ -117,11 +123,17 @@ impl Node {
         }
         self.heed_snapshot(now, header);
         self.received(now, header, &Body::Proof(challenge));
+        self.peer_lives(now, slot, header.incarnation, proven);
+        Ok(())
+    }
+
+    /// The peer lives, in this life, as far as is proven.
+    fn peer_lives(&mut self, now: Instant, slot: usize, incarnation: u32, proven: Proven) {
         if proven != Proven::Same {
             // What was said in this view is for the life that is in it, if we knew of it or not.
             let current = self.epoch();
             let of_this_view = |payload: &Payload| payload.epoch() == Some(current);
-            self.delivery.peer_lives(slot, header.incarnation, of_this_view);
+            self.delivery.peer_lives(slot, incarnation, of_this_view);
         }
         if proven == Proven::Reborn {
             self.membership.peer_reborn(slot);
@@ -133,7 +145,6 @@ impl Node {
         if let Some(change) = change {
             self.changed(now, change);
         }
-        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is one field of the message")]

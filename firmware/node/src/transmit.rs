@@ -111,8 +111,13 @@ impl Node {
         if self.store_pending {
             return None;
         }
-        let (to, body, again) = self.next_body(now)?;
-        Some(self.send(now, to, &body, again, buffer))
+        match self.next_body(now) {
+            Some((to, body, again)) => Some(self.send(now, to, &body, again, buffer)),
+            None => {
+                self.falls_asleep(now);
+                None
+            }
+        }
     }
 
     /// Seals a batch of telemetry for the host. Not an event of the experiment.

@@ -13,10 +13,20 @@ use compasso_wire::{
     Duration, Fence, Instant,
     config::{MutexChoice, Timing},
 };
+use core::num::NonZeroU64;
 use heapless::Deque;
 
 /// Requests that may wait behind the present one.
 pub const WAITING_MAX: usize = 8;
+
+/// A request to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Time inside.
+    pub hold: Duration,
+    /// The request's Lamport time, if a script wants it to be exactly this.
+    pub lamport: Option<NonZeroU64>,
+}
 
 /// Where the application stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +77,8 @@ pub struct Turn {
     pub guardian: Guardian,
     /// The application.
     pub client: Client,
-    /// Requests that wait behind the present one: hold times.
-    pub waiting: Deque<Duration, WAITING_MAX>,
+    /// Requests that wait behind the present one.
+    pub waiting: Deque<Wish, WAITING_MAX>,
     /// Lose the token when it is next here.
     pub drop_token: bool,
 }

@@ -348,7 +348,12 @@ mod tests {
             vector: vector.clone(),
             hw: Instant(u64::MAX),
             cluster: Some(ClusterTime(i64::MIN)),
-            event: Event::View { term: Term(u64::MAX), number: u32::MAX, members: NodeSet::first(MEMBERS_MAX) },
+            event: Event::View {
+                term: Term(u64::MAX),
+                number: u32::MAX,
+                epoch: u32::MAX,
+                members: NodeSet::first(MEMBERS_MAX),
+            },
         };
         assert!(postcard::to_slice(&observation, &mut buffer).unwrap().len() <= OBSERVATION_MAX);
         assert!(postcard::to_slice(&vector, &mut buffer).unwrap().len() + 29 <= HEADER_MAX);

@@ -52,7 +52,7 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "election": election_name(scenario.election.algorithm),
         "detector": detector_name(scenario.election.detector),
         "mutex": mutex_name(&scenario.mutex.algorithm),
-        "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true }),
+        "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true, .. }),
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,

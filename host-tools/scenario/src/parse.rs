@@ -251,7 +251,7 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duratio
     let mut token_rest = Timing::default().token_rest;
     let Some(section) = section(root, "mutex")? else { return Ok((mutex, resources, token_rest)) };
     section.refuse_unknown(
-        &["algorithm", "resources", "workload", "token_rest", "voting_sets", "replicas", "order"],
+        &["algorithm", "resources", "workload", "token_rest", "voting_sets", "replicas", "order", "answers"],
         &[],
     )?;
     mutex.algorithm = mutex_choice(&section, ids)?;
@@ -292,9 +292,12 @@ fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, Scena
         Some(field) => field.choose(&NAMES.map(|name| (name, name)), &[])?,
         None => "none",
     };
-    for (key, owners) in
-        [("voting_sets", &["maekawa", "maekawa-plain"][..]), ("replicas", &["voting"]), ("order", &["ricart-agrawala"])]
-    {
+    for (key, owners) in [
+        ("voting_sets", &["maekawa", "maekawa-plain"][..]),
+        ("replicas", &["voting"]),
+        ("order", &["ricart-agrawala"]),
+        ("answers", &["ricart-agrawala"]),
+    ] {
         if let Some(field) = section.get(key).filter(|_| !owners.contains(&name)) {
             return Err(field.error(format!("expected only with algorithm = \"{}\"", owners.join("\" or \""))));
         }
@@ -308,12 +311,17 @@ fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, Scena
         .map(|field| field.choose(&[("timestamp", false), ("priority", true)], &[]))
         .transpose()?
         .unwrap_or(false);
+    let answers_deferred = section
+        .get("answers")
+        .map(|field| field.choose(&[("ok", false), ("always", true)], &[]))
+        .transpose()?
+        .unwrap_or(false);
     let sets = voting_sets(section, ids)?;
     Ok(match name {
         "central" => MutexChoice::Central,
         "voting" => MutexChoice::Voting { replicas: replicas.unwrap_or(ids.len() as u64) as u16 },
         "lamport" => MutexChoice::Lamport,
-        "ricart-agrawala" => MutexChoice::RicartAgrawala { by_priority },
+        "ricart-agrawala" => MutexChoice::RicartAgrawala { by_priority, answers_deferred },
         "token-ring" => MutexChoice::TokenRing,
         "suzuki-kasami" => MutexChoice::SuzukiKasami,
         "maekawa-plain" => MutexChoice::MaekawaPlain { sets },

@@ -193,6 +193,18 @@ fn numbers_and_durations_have_bounds() {
 }
 
 #[test]
+fn how_ricart_agrawala_orders_and_answers_can_be_chosen() {
+    let choice =
+        |keys: &str| good(&format!("{HEAD}[mutex]\nalgorithm = \"ricart-agrawala\"\n{keys}\n")).mutex.algorithm;
+    let plain = MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: false };
+    assert_eq!(choice(""), plain);
+    assert_eq!(choice("order = \"timestamp\"\nanswers = \"ok\""), plain);
+    let always = MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: true };
+    assert_eq!(choice("answers = \"always\""), always);
+    refuses("[mutex]\nalgorithm = \"central\"\nanswers = \"always\"\n", 5, "mutex.answers", "ricart-agrawala");
+}
+
+#[test]
 fn a_step_is_one_action_within_the_run() {
     refuses("[[step]]\nat = \"21s\"\ncrash = 4\n", 4, "step[0].at", "which ends at 20s; found 21s");
     refuses("[[step]]\ncrash = 4\n", 3, "step[0].at", "missing");

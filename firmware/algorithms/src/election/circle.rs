@@ -24,6 +24,9 @@ const FORWARDED_MAX: usize = 4;
 /// For so many `T` a message is worth sending to the next one: by then the channel has given up.
 const FORWARDED_FOR: u64 = 4;
 
+/// So often the patience for a result doubles at most.
+const DOUBLINGS_MAX: u32 = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Nobody is elected and nobody elects.
@@ -88,12 +91,21 @@ pub(super) struct Circle {
     elected: Term,
     /// Who is stepped over in this election, by position.
     skipped: NodeSet,
+    /// How many elections in a row had no result in time.
+    failures: u32,
     forwarded: Vec<Forwarded, FORWARDED_MAX>,
 }
 
 impl Circle {
     pub fn new(seen: Term) -> Circle {
-        Circle { state: State::Idle, seen, elected: Term::ZERO, skipped: NodeSet::EMPTY, forwarded: Vec::new() }
+        Circle {
+            state: State::Idle,
+            seen,
+            elected: Term::ZERO,
+            skipped: NodeSet::EMPTY,
+            failures: 0,
+            forwarded: Vec::new(),
+        }
     }
 
     pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
@@ -198,6 +210,7 @@ impl Circle {
         let news = self.leader(cx.me()) != Some((leader, term));
         self.state = if leader == cx.me() { State::Leading } else { State::Following { leader } };
         self.elected = term;
+        self.failures = 0;
         self.seen = self.seen.max(term);
         if news {
             cx.emit(Event::Elected { leader, term });
@@ -263,7 +276,10 @@ impl Circle {
 
     pub fn handle_timeout(&mut self, now: Instant) -> Next {
         match self.state {
-            State::Participating { result_by, .. } if now >= result_by => Next::Start { dead: None },
+            State::Participating { result_by, .. } if now >= result_by => {
+                self.failures += 1;
+                Next::Start { dead: None }
+            }
             State::Idle | State::Participating { .. } | State::Following { .. } | State::Leading => Next::Nothing,
         }
     }
@@ -280,6 +296,8 @@ impl Circle {
     }
 
     fn participate(&mut self, term: Term, patience: Duration, cx: &Cx<'_>) {
+        // Nobody knows how slow the network is: who has waited in vain waits twice as long the next time.
+        let patience = patience.times(1 << self.failures.min(DOUBLINGS_MAX));
         self.state = State::Participating { number: term.counter(), result_by: cx.now + patience };
         self.seen = self.seen.max(term);
         self.skipped = NodeSet::EMPTY;

@@ -62,7 +62,9 @@ impl Mutex {
             MutexChoice::Central => Mutex::Central(Central::new()),
             MutexChoice::Voting { replicas } => Mutex::Voting(Voting::new(*replicas)),
             MutexChoice::Lamport => Mutex::Lamport(Lamport::new()),
-            MutexChoice::RicartAgrawala { by_priority } => Mutex::RicartAgrawala(RicartAgrawala::new(*by_priority)),
+            MutexChoice::RicartAgrawala { by_priority, answers_deferred } => {
+                Mutex::RicartAgrawala(RicartAgrawala::new(*by_priority, *answers_deferred))
+            }
             MutexChoice::TokenRing => Mutex::TokenRing(TokenRing::new(token_rest)),
             MutexChoice::SuzukiKasami => Mutex::SuzukiKasami(SuzukiKasami::new()),
             MutexChoice::MaekawaPlain { sets } => Mutex::MaekawaPlain(MaekawaPlain::new(voting_sets(sets))),
@@ -150,14 +152,15 @@ mod tests {
     use crate::mutex::testing::{Random, Room, members, three_sets};
     use std::vec::Vec;
 
-    fn correct(count: usize) -> [MutexChoice; 9] {
+    fn correct(count: usize) -> [MutexChoice; 10] {
         let sets = (count == 3).then(three_sets);
         [
             MutexChoice::Central,
             MutexChoice::Voting { replicas: count as u16 },
             MutexChoice::Voting { replicas: 3 },
             MutexChoice::Lamport,
-            MutexChoice::RicartAgrawala { by_priority: false },
+            MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: false },
+            MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: true },
             MutexChoice::TokenRing,
             MutexChoice::SuzukiKasami,
             MutexChoice::Maekawa { sets: None },
@@ -221,8 +224,9 @@ mod tests {
 
     #[test]
     fn some_order_of_delivery_breaks_priorities_and_some_deadlocks_the_plain_maekawa() {
+        let by_priority = MutexChoice::RicartAgrawala { by_priority: true, answers_deferred: false };
         let broken = (0..200).filter(|seed| {
-            let mut room = room(&MutexChoice::RicartAgrawala { by_priority: true }, &[0, 1, 2, 3]);
+            let mut room = room(&by_priority, &[0, 1, 2, 3]);
             room.tolerant = true;
             room.storm(*seed, 3);
             room.most_inside > 1

@@ -21,7 +21,7 @@ use crate::{
     snapshot::Snapshot,
     trace::{Event, Fault, TraceEvent},
 };
-use compasso_scenario::{Scenario, election_name};
+use compasso_scenario::{Action, Scenario, election_name};
 use compasso_wire::config::{ClockChoice, ElectionChoice, MutexChoice};
 use messages::Messages;
 use serde_json::{Map, Value, json};
@@ -88,6 +88,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         repeat: info.repeat.clone(),
     };
     summary.expectations = expectations(scenario, &summary);
+    summary.expectations.extend(stamps(scenario, events));
     summary.held = summary.exit_code() == 0;
     summary
 }
@@ -152,6 +153,26 @@ fn fault_fields(fault: &Fault) -> Map<String, Value> {
         Fault::Other(map) => Value::Object(map.clone()),
     };
     value.as_object().cloned().unwrap_or_default()
+}
+
+/// Every request for which a step demands a Lamport time was made at exactly that time.
+fn stamps(scenario: &Scenario, events: &[TraceEvent]) -> Vec<Expectation> {
+    let demanded = scenario.steps.iter().filter_map(|step| match step.action {
+        Action::Lock { node, lamport: Some(lamport), .. } => Some((node, lamport)),
+        _ => None,
+    });
+    let expectation = |(node, wanted): (u16, u64)| {
+        let of_node = || events.iter().filter(|event| event.node_id() == Some(node));
+        let made =
+            of_node().find(|event| matches!(event.event, Event::Request { .. }) && event.lamport == Some(wanted));
+        // Where it was refused, the time of the refusal shows how late it was.
+        let refused = of_node()
+            .find(|event| matches!(event.event, Event::RequestRefused { wanted: refused, .. } if refused == wanted));
+        let got = made.or(refused).and_then(|event| event.lamport);
+        let name = format!("lamport of node {node}'s request");
+        Expectation { name, wanted: wanted.into(), got: got.into(), ok: made.is_some() }
+    };
+    demanded.map(expectation).collect()
 }
 
 fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {

@@ -173,6 +173,7 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         "view" => Event::View {
             term: required(map, "term", Value::as_u64)?,
             number: required(map, "number", Value::as_u64)?,
+            epoch: optional(map, "epoch", Value::as_u64)?,
             members: required(map, "members", as_ids)?,
         },
         "suspect" => Event::Suspect { id: id(map, "id")? },
@@ -243,6 +244,9 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             commit: required(map, "commit", Value::as_bool)?,
         },
         "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
+        "request_refused" => {
+            Event::RequestRefused { resource: resource(map)?, wanted: required(map, "wanted", Value::as_u64)? }
+        }
         "gap" => Event::Gap {
             of: id(map, "of")?,
             inc: incarnation(map, "inc")?,

@@ -104,9 +104,10 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "id", id);
             number(out, "term", term);
         }
-        Event::View { term, number: view, members } => {
+        Event::View { term, number: view, epoch, members } => {
             number(out, "term", term);
             number(out, "number", view);
+            optional(out, "epoch", *epoch);
             ids(out, "members", members);
         }
         Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
@@ -175,6 +176,10 @@ fn fields(out: &mut String, event: &Event) {
         Event::Decided { transaction, commit } => {
             number(out, "transaction", transaction);
             number(out, "commit", commit);
+        }
+        Event::RequestRefused { resource, wanted } => {
+            number(out, "wanted", wanted);
+            text(out, "resource", resource);
         }
         Event::Overflow { queue, count } => {
             text(out, "queue", queue);
