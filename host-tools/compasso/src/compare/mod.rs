@@ -13,6 +13,7 @@ use crate::{
     outcome::{Outcome, Talk},
 };
 use chart::{Panel, Series};
+use compasso_checker::many;
 use compasso_scenario::Scenario;
 use mutex::{Load, Slack};
 use observe::Observed;
@@ -65,6 +66,8 @@ struct Compared {
     /// Runs in which a promise was broken.
     broken: Vec<Scenario>,
     disagreeing: Vec<String>,
+    /// Where requests starved.
+    starved: Vec<String>,
 }
 
 /// Compares a family's algorithms.
@@ -115,6 +118,9 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
     }
     for disagreeing in &compared.disagreeing {
         talk.say(&format!("≠ the book   {disagreeing}"));
+    }
+    for line in &compared.starved {
+        talk.say(&format!("starved      {line}"));
     }
     for scenario in &compared.broken {
         let file = format!("runs/{}.toml", scenario.name);
@@ -203,6 +209,7 @@ fn compare_mutex(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trou
     Ok(Compared {
         table: table::mutex(&rows, nodes, stage.name(), message_us, slack),
         disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.algorithm.to_owned()).collect(),
+        starved: rows.iter().filter(|row| row.starved() > 0).map(starved).collect(),
         rows: rows.iter().map(|row| row.to_json(slack)).collect(),
         broken: broken(observed),
     })
@@ -215,9 +222,18 @@ fn compare_election(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, T
     Ok(Compared {
         table: table::election(&rows, nodes, stage.name(), message_us(&observed, election::MESSAGE_MS)),
         disagreeing: rows.iter().filter(|row| !row.agrees()).map(name).collect(),
+        starved: Vec::new(),
         rows: rows.iter().map(election::Row::to_json).collect(),
         broken: broken(observed),
     })
+}
+
+fn starved(row: &mutex::Row) -> String {
+    let promise = match row.algorithm {
+        "voting" => "it promises a turn only with probability one",
+        _ => "although it promises a turn to everybody",
+    };
+    format!("{}: {}; {promise}", row.algorithm, many(row.starved(), "request"))
 }
 
 /// One message time over all runs; the network's delay where nothing was sent.
