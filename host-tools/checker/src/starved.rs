@@ -21,8 +21,7 @@ pub(crate) fn starved(trace: &Trace<'_>, entries: &Entries) -> u64 {
     for list in entries.by_resource.values() {
         for (place, entry) in list.iter().enumerate() {
             let Some(request) = entry.request else { continue };
-            let passed = passed_over(trace, &list[..place], request);
-            count += u64::from(passed > fair && is_quiet(trace, request, Some(entry.enter), &troubles));
+            count += u64::from(passed_over(trace, &list[..place], request, &troubles) > fair);
         }
     }
     let at_end = Cluster::after(&trace.setting.ids, trace.faults.iter().map(|(_, fault)| *fault));
@@ -36,24 +35,24 @@ pub(crate) fn starved(trace: &Trace<'_>, entries: &Entries) -> u64 {
         }
         let list = entries.by_resource.get(resource.as_ref()).map_or(&[][..], Vec::as_slice);
         let in_vain = trace.end_us.is_some() && !has_time_left(trace, entries, request, &troubles);
-        let passed = passed_over(trace, list, request) > fair && is_quiet(trace, request, None, &troubles);
-        count += u64::from(in_vain || passed);
+        count += u64::from(in_vain || passed_over(trace, list, request, &troubles) > fair);
     }
     count
 }
 
-/// How many visits of others began after a request, among these.
-fn passed_over(trace: &Trace<'_>, visits: &[Entry], request: usize) -> usize {
+/// How many of these visits are of others and began while a request waited, without trouble between them.
+fn passed_over(trace: &Trace<'_>, visits: &[Entry], request: usize, troubles: &[i64]) -> usize {
     let at = |index: usize| trace.event(index).true_us.unwrap_or(trace.lamport(index) as i64);
     let first = visits.partition_point(|other| at(other.enter) < at(request));
     let node = trace.event(request).node_id();
-    visits.iter().skip(first).filter(|other| Some(other.node) != node).count()
-}
-
-fn is_quiet(trace: &Trace<'_>, request: usize, until: Option<usize>, troubles: &[i64]) -> bool {
-    let at = |index: usize| trace.event(index).true_us;
-    let Some(from) = at(request) else { return true };
-    let until = until.and_then(at).or(trace.end_us).unwrap_or(from);
-    let next = troubles.partition_point(|trouble| *trouble < from - trace.setting.lease_us);
-    troubles.get(next).is_none_or(|trouble| *trouble > until)
+    let (mut passed, mut most, mut before) = (0, 0, at(request));
+    for other in visits.iter().skip(first).filter(|other| Some(other.node) != node) {
+        let now = at(other.enter);
+        let next = troubles.partition_point(|trouble| *trouble < before);
+        let quiet = troubles.get(next).is_none_or(|trouble| *trouble > now);
+        passed = if quiet { passed + 1 } else { 0 };
+        most = most.max(passed);
+        before = now;
+    }
+    most
 }

@@ -73,7 +73,7 @@ struct Compared {
 /// Compares a family's algorithms.
 pub fn compare(args: &CompareArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: args.quiet };
-    match prepare(args) {
+    match prepare(talk, args) {
         Ok((family, stage)) => match perform(talk, args, family, &stage) {
             Ok(outcome) => outcome,
             Err(trouble) => talk.fail(trouble.outcome, &trouble.line),
@@ -85,7 +85,7 @@ pub fn compare(args: &CompareArgs) -> Outcome {
 /// Rows, each with its number of nodes, and what was observed to make them.
 type Rows<R> = Result<(Vec<(u16, R)>, Vec<Observed>), Trouble>;
 
-fn prepare(args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
+fn prepare(talk: Talk, args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
     let bad = |line: String| Trouble { outcome: Outcome::BadInput, line };
     let family = Family::parse(&args.family).map_err(bad)?;
     let most = match args.on.as_str() {
@@ -100,7 +100,7 @@ fn prepare(args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
         let (least, stage) = (NODES.start(), &args.on);
         return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}", args.nodes)));
     }
-    let stage = if args.on == "qemu" { Stage::boards()? } else { Stage::Sim };
+    let stage = if args.on == "qemu" { Stage::boards(talk)? } else { Stage::Sim };
     Ok((family, stage))
 }
 
