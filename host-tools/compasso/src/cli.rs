@@ -82,9 +82,11 @@ pub struct RunArgs {
 
 /// `compasso check`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  compasso check runs/concert-7-sim/trace.jsonl --json")]
+#[command(after_help = "Examples:
+  compasso check runs/concert-7-sim/trace.jsonl --json
+  zcat trace.jsonl.gz | compasso check -       what comes in on stdin")]
 pub struct CheckArgs {
-    /// The trace: JSON Lines, one event a line, whoever wrote it.
+    /// The trace: JSON Lines, one event a line, whoever wrote it; - reads stdin.
     pub trace: PathBuf,
     /// Print the findings as one JSON document on stdout.
     #[arg(long)]

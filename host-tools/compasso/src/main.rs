@@ -9,7 +9,10 @@ mod progress;
 mod run;
 mod trace;
 
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use cli::{Cli, Command};
 use outcome::{Outcome, Talk};
 use std::process::ExitCode;
@@ -50,7 +53,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
         _ => {
             let text = error.to_string();
             let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            let first = lines.next().unwrap_or("bad usage").trim_start_matches("error: ").to_owned();
+            let mut first = lines.next().unwrap_or("bad usage").trim_start_matches("error: ").to_owned();
+            if let Some(ContextValue::Strings(missing)) =
+                error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::MissingRequiredArgument)
+            {
+                first = format!("missing: {}", missing.join(" "));
+            }
             let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).map(str::to_owned);
             let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned);
             let values = text.lines().find_map(|line| line.trim().strip_prefix('[')).map(|rest| format!("[{rest}"));

@@ -88,7 +88,15 @@ fn a_seed_decides_the_skews_and_is_written_back() {
 #[test]
 fn broken_syntax_names_its_line() {
     assert!(refused("name = \n").starts_with("bad.toml:3: "));
-    assert!(refused("seed = 1\nseed = 2\n").starts_with("bad.toml:4: "));
+    refuses("seed = 1\nseed = 2\n", 4, "seed", "expected once, found twice (duplicate key)");
+    refuses("[clock]\nsync = \"none\"\n[clock]\n", 5, "clock", "duplicate key");
+}
+
+#[test]
+fn a_lease_outlasts_a_few_heartbeats() {
+    refuses("[timing]\n\nlease = \"250ms\"\n", 5, "timing.lease", "at least 3 heartbeats (300ms), found 250ms");
+    refuses("[timing]\nsuspect_after = \"2s\"\nheartbeat = \"500ms\"\n", 5, "timing.heartbeat", "(1500ms), found 1s");
+    good("nodes = 2\nduration = \"1s\"\n[timing]\nlease = \"300ms\"\n");
 }
 
 #[test]
@@ -150,7 +158,7 @@ fn options_belong_to_their_algorithm_and_voting_sets_keep_maekawas_conditions() 
     };
     sets("[[1], [1], [2], [3], [4]]", "in its own set");
     sets("[[0]]", "one set for each of the 5 nodes");
-    sets("[[1, 0], [1, 0], [2, 0], [3, 0], [3, 0]]", "in equally many sets");
+    sets("[[1, 0], [1, 0], [2, 0], [3, 0], [4, 0]]", "in equally many sets");
     sets("[[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]", "a node in common");
     sets("[[0], [1, 0], [2, 0], [3, 0], [4, 0]]", "of one size");
 }

@@ -22,6 +22,9 @@ use crate::{
     trace::TraceEvent,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+pub(crate) use me2::{has_time_left, troubles};
 
 /// All properties, by their names in a violation.
 pub const PROPERTIES: [&str; 12] = [
@@ -44,8 +47,10 @@ pub const PROPERTIES: [&str; 12] = [
 pub struct CheckReport {
     /// How many events it has.
     pub events: usize,
-    /// What was not kept.
+    /// What was not kept; of each property the first ones.
     pub violations: Vec<Violation>,
+    /// Further violations, counted by property.
+    pub untold: BTreeMap<String, u64>,
     /// What was not decided, and why.
     pub not_checked: Vec<NotChecked>,
     /// Properties of which at least one case was decided.
@@ -53,6 +58,12 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// How many violations there are, told and untold.
+    #[must_use]
+    pub fn broken(&self) -> u64 {
+        self.violations.len() as u64 + self.untold.values().sum::<u64>()
+    }
+
     /// 0 if every promise was kept, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -68,6 +79,7 @@ pub fn check(events: &[TraceEvent]) -> CheckReport {
     CheckReport {
         events: events.len(),
         checked: findings.checked(),
+        untold: findings.untold(),
         violations: findings.violations,
         not_checked: findings.not_checked,
     }

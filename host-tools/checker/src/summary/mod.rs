@@ -83,6 +83,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         faults: faults(&trace),
         expectations: Vec::new(),
         checked: findings.checked(),
+        untold: findings.untold(),
         violations: findings.violations,
         not_checked: findings.not_checked,
         repeat: info.repeat.clone(),
@@ -94,6 +95,12 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
 }
 
 impl Summary {
+    /// How many violations there are, told and untold.
+    #[must_use]
+    pub fn broken(&self) -> u64 {
+        self.violations.len() as u64 + self.untold.values().sum::<u64>()
+    }
+
     /// 0 if every promise was kept and every expectation met, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -211,7 +218,7 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
         add("gaps", wanted.into(), got.into(), got == wanted);
     }
     if let Some(wanted) = expect.violations {
-        let got = summary.violations.len() as u64;
+        let got = summary.broken();
         add("violations", wanted.into(), got.into(), got == wanted);
     }
     list

@@ -129,9 +129,9 @@ pub fn parse_line(line: &str) -> Result<TraceEvent, String> {
         inc: if node == NodeRef::Stage { 1 } else { incarnation(&map, "inc")? },
         lamport: optional(&map, "lamport", Value::as_u64)?,
         vector: map.get("vector").filter(|value| !value.is_null()).map(vector).transpose()?,
-        hw_us: optional(&map, "hw_us", Value::as_i64)?,
-        cluster_us: optional(&map, "cluster_us", Value::as_i64)?,
-        true_us: optional(&map, "true_us", Value::as_i64)?,
+        hw_us: optional(&map, "hw_us", as_us)?,
+        cluster_us: optional(&map, "cluster_us", as_us)?,
+        true_us: optional(&map, "true_us", as_us)?,
         event,
     })
 }
@@ -314,6 +314,11 @@ fn stamp(entry: &Value) -> Option<Stamp> {
         }
         _ => entry.as_u64().map(|count| (1, count)),
     }
+}
+
+/// A time; farther from zero than the 285 years that a JSON number holds exactly, it is none.
+fn as_us(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|us| us.unsigned_abs() <= 1 << 53)
 }
 
 fn as_id(value: &Value) -> Option<u16> {
