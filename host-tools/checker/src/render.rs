@@ -1,7 +1,9 @@
 //! The summary a person reads: at most 100 columns, and short.
 
-use crate::snapshot::Snapshot;
-use crate::summary::{ClockSection, ElectionSection, MutexSection, Summary};
+use crate::{
+    snapshot::Snapshot,
+    summary::{ClockSection, ElectionSection, MutexSection, Summary},
+};
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 100;
@@ -198,8 +200,8 @@ fn snapshots(out: &mut String, ink: &Ink, snapshots: &[Snapshot]) {
             (false, true, true) => "a consistent cut",
         };
         let label = format!("Snapshot {}", snapshot.id);
-        let took = time(snapshot.done_us - snapshot.at_us);
-        let facts = format!("at {}, took {took}: {verdict}", time(snapshot.at_us));
+        let took = span(snapshot.done_us - snapshot.at_us);
+        let facts = format!("at {}, took {took}: {verdict}", span(snapshot.at_us));
         paragraph(out, &ink.title(&label), label.len(), &facts);
         for (node, state) in snapshot.nodes.iter().take(ROWS_MAX) {
             let sets = [("token", &state.tokens), ("inside", &state.holds), ("wants", &state.wants)];
