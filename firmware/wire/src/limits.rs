@@ -48,7 +48,7 @@ pub const DATAGRAM_MAX: usize = TAG_LEN
 pub const CONFIG_MAX: usize = 256 + 16 * MEMBERS_MAX;
 
 /// Longest encoded observation.
-pub const OBSERVATION_MAX: usize = 64 + 10 * MEMBERS_MAX;
+pub const OBSERVATION_MAX: usize = 80 + 10 * MEMBERS_MAX;
 
 /// Payload of one unfragmented UDP datagram over Ethernet.
 pub const UDP_PAYLOAD_MAX: usize = 1472;
