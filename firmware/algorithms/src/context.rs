@@ -27,10 +27,12 @@ pub trait Algorithm {
         message: Self::Message,
         cx: &mut Context<'_, Self::Message, Self::Event>,
     );
-    /// Acts on every deadline at or before `cx.now`; otherwise does nothing.
-    fn handle_timeout(&mut self, cx: &mut Context<'_, Self::Message, Self::Event>);
+    /// Acts on every deadline at or before `cx.now`; otherwise does nothing, as where there are none.
+    fn handle_timeout(&mut self, _cx: &mut Context<'_, Self::Message, Self::Event>) {}
     /// When to call `handle_timeout` next.
-    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
     /// The lists that leave with a message of its own, asked for when it leaves: a message that waits
     /// is small, so the algorithm keeps them.
     fn lists(&self, _message: &Self::Message) -> Lists {

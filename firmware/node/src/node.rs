@@ -138,17 +138,8 @@ impl Node {
         let timing = &config.timing;
         let returned = config.incarnation > 1;
         let votes_from = if returned { now + timing.lease.widened(timing.drift_ppm) } else { now };
-        let resources = match config.mutex {
-            MutexChoice::None => 0,
-            MutexChoice::Central
-            | MutexChoice::Voting { .. }
-            | MutexChoice::Lamport
-            | MutexChoice::RicartAgrawala { .. }
-            | MutexChoice::TokenRing
-            | MutexChoice::SuzukiKasami
-            | MutexChoice::MaekawaPlain { .. }
-            | MutexChoice::Maekawa { .. } => usize::from(config.resources).min(RESOURCES_MAX),
-        };
+        let takes_turns = config.mutex != MutexChoice::None;
+        let resources = if takes_turns { usize::from(config.resources).min(RESOURCES_MAX) } else { 0 };
         let elect_at = match (config.election, config.detector) {
             (ElectionChoice::None, _) | (_, DetectorChoice::Scripted) => None,
             (_, _) if returned && config.hardening => Some(votes_from + timing.suspect_after.times(2)),

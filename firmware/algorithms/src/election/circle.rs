@@ -108,16 +108,16 @@ impl Circle {
         }
     }
 
+    pub fn seen(&self) -> Term {
+        self.seen
+    }
+
     pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
         match self.state {
             State::Idle | State::Participating { .. } => None,
             State::Following { leader } => Some((leader, self.elected)),
             State::Leading => Some((me, self.elected)),
         }
-    }
-
-    pub fn seen(&self) -> Term {
-        self.seen
     }
 
     /// Calls an election of a number that nobody was seen to use.

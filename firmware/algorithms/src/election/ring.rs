@@ -6,11 +6,10 @@
 //! `N·T` more, or the participants do.
 
 use super::{
-    Command, Event,
-    circle::{Circle, Cx, Next, Part},
+    circle::{Circle, Cx, Part},
+    on_circle::OnCircle,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, RingList as List, Term, message::ElectionMessage as Message};
+use compasso_wire::{Duration, NodeId, RingList as List, Term, message::ElectionMessage as Message};
 
 /// One node's part in the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,24 +22,6 @@ impl Ring {
     #[must_use]
     pub fn new(seen: Term) -> Ring {
         Ring { circle: Circle::new(seen) }
-    }
-
-    /// Whom this node names as its leader, and in which term; nobody during an election.
-    #[must_use]
-    pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
-        self.circle.leader(me)
-    }
-
-    /// The highest term seen: what must be remembered over a restart.
-    #[must_use]
-    pub fn seen(&self) -> Term {
-        self.circle.seen()
-    }
-
-    /// "P builds an ELECTION message containing its own number and sends it to its successor."
-    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
-        let term = self.circle.call(dead, round(cx), cx);
-        self.pass(Message::ListElection { term, list: my_list(cx) }, cx);
     }
 
     fn handle_election(&mut self, term: Term, mut list: List, cx: &mut Cx<'_>) {
@@ -56,7 +37,7 @@ impl Ring {
             return;
         }
         list.members.insert(me);
-        self.pass(Message::ListElection { term, list }, cx);
+        self.pass(true, Message::ListElection { term, list }, cx);
     }
 
     /// "The message gets back to the process that started it all": COORDINATOR goes round.
@@ -64,7 +45,7 @@ impl Ring {
         let leader = cx.members.of(list.members).max().unwrap_or(cx.me());
         let Some(term) = self.circle.term_for(leader) else { return };
         self.circle.conclude(leader, term, cx);
-        self.pass(Message::ListCoordinator { term, leader, list }, cx);
+        self.pass(true, Message::ListCoordinator { term, leader, list }, cx);
     }
 
     fn handle_coordinator(&mut self, term: Term, leader: NodeId, list: List, cx: &mut Cx<'_>) {
@@ -79,20 +60,7 @@ impl Ring {
             return self.go_on(next, cx);
         }
         self.circle.conclude(leader, term, cx);
-        self.pass(Message::ListCoordinator { term, leader, list }, cx);
-    }
-
-    fn pass(&mut self, message: Message, cx: &mut Cx<'_>) {
-        let next = self.circle.pass(true, message, cx);
-        self.go_on(next, cx);
-    }
-
-    fn go_on(&mut self, next: Next, cx: &mut Cx<'_>) {
-        match next {
-            Next::Nothing => {}
-            Next::Lead => self.announce(my_list(cx), cx),
-            Next::Start { dead } => self.start(dead, cx),
-        }
+        self.pass(true, Message::ListCoordinator { term, leader, list }, cx);
     }
 }
 
@@ -108,20 +76,27 @@ fn round(cx: &Cx<'_>) -> Duration {
     cx.delays.answer().times(cx.members.count() as u64)
 }
 
-impl Algorithm for Ring {
-    type Message = Message;
-    type Command = Command;
-    type Event = Event;
-
-    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_command(command, cx);
-        self.go_on(next, cx);
+impl OnCircle for Ring {
+    fn circle(&self) -> &Circle {
+        &self.circle
     }
 
-    fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
-        if !self.circle.hear(from, &message, cx.members) {
-            return;
-        }
+    fn circle_mut(&mut self) -> &mut Circle {
+        &mut self.circle
+    }
+
+    /// "P builds an ELECTION message containing its own number and sends it to its successor."
+    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
+        let term = self.circle.call(dead, round(cx), cx);
+        self.pass(true, Message::ListElection { term, list: my_list(cx) }, cx);
+    }
+
+    /// COORDINATOR goes round with a list of this node alone.
+    fn lead(&mut self, cx: &mut Cx<'_>) {
+        self.announce(my_list(cx), cx);
+    }
+
+    fn hear(&mut self, message: Message, cx: &mut Cx<'_>) {
         match message {
             Message::ListElection { term, list } => self.handle_election(term, list, cx),
             Message::ListCoordinator { term, leader, list } => self.handle_coordinator(term, leader, list, cx),
@@ -135,22 +110,16 @@ impl Algorithm for Ring {
             | Message::Reply { .. } => {}
         }
     }
-
-    fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_timeout(cx.now);
-        self.go_on(next, cx);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.circle.poll_timeout()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        election::tests::{Random, deliver, settle},
+        election::{
+            Command,
+            tests::{Random, deliver, settle},
+        },
         members::Members,
         testing::World,
     };

@@ -75,47 +75,33 @@ impl Mutex {
     /// Whether there is a token, which can be lost.
     #[must_use]
     pub fn uses_token(&self) -> bool {
-        match self {
-            Mutex::TokenRing(_) | Mutex::SuzukiKasami(_) => true,
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::Lamport(_)
-            | Mutex::RicartAgrawala(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
-        }
+        self.token().is_some()
     }
 
     /// Whether the token is here.
     #[must_use]
     pub fn has_token(&self) -> bool {
-        match self {
-            Mutex::TokenRing(ring) => ring.has_token(),
-            Mutex::SuzukiKasami(token) => token.has_token(),
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::Lamport(_)
-            | Mutex::RicartAgrawala(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
-        }
+        self.token() == Some(true)
     }
 
     /// Whether requests of a view are granted in happened-before order (ME3).
     #[must_use]
     pub fn promises_order(&self) -> bool {
-        match self {
-            Mutex::Lamport(_) => true,
-            Mutex::RicartAgrawala(algorithm) => algorithm.promises_order(),
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::TokenRing(_)
-            | Mutex::SuzukiKasami(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
+        if let Mutex::RicartAgrawala(algorithm) = self {
+            algorithm.promises_order()
+        } else {
+            matches!(self, Mutex::Lamport(_))
+        }
+    }
+
+    /// Whether the token is here; nothing where there is none.
+    fn token(&self) -> Option<bool> {
+        if let Mutex::TokenRing(algorithm) = self {
+            Some(algorithm.has_token())
+        } else if let Mutex::SuzukiKasami(algorithm) = self {
+            Some(algorithm.has_token())
+        } else {
+            None
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, VotingSets, hear_self};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, NodeSet, message::MutexMessage as Message};
+use compasso_wire::{NodeId, NodeSet, message::MutexMessage as Message};
 
 /// A request on its way: sets of voters, by position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,12 +229,6 @@ impl Algorithm for Maekawa {
     fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
         self.hear(from, message, cx);
         hear_self(cx, |me, message, cx| self.hear(me, message, cx));
-    }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }
 

@@ -16,7 +16,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, others};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, NodeSet, message::MutexMessage as Message};
+use compasso_wire::{NodeId, NodeSet, message::MutexMessage as Message};
 
 /// The textbook's three states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,12 +140,6 @@ impl Algorithm for RicartAgrawala {
                 _,
             ) => {}
         }
-    }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::{Command, Cx, Event, others};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, Lists, NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
+use compasso_wire::{Lists, NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
 use heapless::Vec;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -186,12 +186,6 @@ impl Algorithm for SuzukiKasami {
             | Message::Yield { .. }
             | Message::Fail { .. } => {}
         }
-    }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 
     /// The token is on its way at most once: only when it has arrived can it come back and leave again.
