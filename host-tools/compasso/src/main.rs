@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod outcome;
 mod progress;
+mod report;
 mod run;
 mod trace;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Doctor(args) => doctor::doctor(&args),

@@ -4,6 +4,7 @@ use crate::{
     cli::RunArgs,
     outcome::{Outcome, Talk, failure},
     progress::Display,
+    report,
 };
 use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
 use compasso_scenario::Scenario;
@@ -215,7 +216,8 @@ fn write_folder(out: &Path, scenario: &Scenario, trace: &[TraceEvent], document:
     let mut file = BufWriter::new(File::create(out.join("trace.jsonl"))?);
     write_trace(trace, &mut file)?;
     file.flush()?;
-    fs::write(out.join("summary.json"), format!("{document:#}\n"))
+    fs::write(out.join("summary.json"), format!("{document:#}\n"))?;
+    report::write(out, trace, document).map(drop)
 }
 
 fn show(talk: Talk, summary: &Summary, out: &Path) {

@@ -169,9 +169,14 @@ fn several_stages_give_an_array_and_a_folder_each() {
 
 #[test]
 fn help_has_examples_on_every_level() {
-    for args in
-        [&["--help"][..], &["run", "--help"], &["check", "--help"], &["doctor", "--help"], &["budget", "--help"]]
-    {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["report", "--help"],
+        &["check", "--help"],
+        &["doctor", "--help"],
+        &["budget", "--help"],
+    ] {
         let output = compasso(args);
         assert_eq!(output.status.code(), Some(0));
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{args:?}");

@@ -113,7 +113,7 @@ impl<'a> World<'a> {
             world.now_ns = at;
             world.happen(due);
             happened += 1;
-            if happened % WATCH_EVERY == 0 && !watch(Duration(at / 1000), world.trace.len()) {
+            if happened.is_multiple_of(WATCH_EVERY) && !watch(Duration(at / 1000), world.trace.len()) {
                 return Run { trace: world.trace, network: world.network };
             }
         }

@@ -7,6 +7,7 @@ mod mutex;
 mod sections;
 mod stats;
 
+pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};
 pub use sections::{
     ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary,
