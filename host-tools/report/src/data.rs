@@ -185,7 +185,13 @@ fn down(trace: &Trace<'_>, lane: &impl Fn(u16) -> Option<usize>) -> Vec<Value> {
                     spans.extend(span(*id, from, *at, why));
                 }
             }
-            Fault::Partition(_) | Fault::Heal | Fault::DropToken | Fault::SetSkew { .. } | Fault::Other(_) => {}
+            Fault::Partition(_)
+            | Fault::Heal
+            | Fault::DropToken
+            | Fault::SetSkew { .. }
+            | Fault::Leap(_)
+            | Fault::TimeServer(_)
+            | Fault::Other(_) => {}
         }
     }
     spans.extend(since.into_iter().filter_map(|(id, (from, why))| span(id, from, end, why)));
@@ -202,6 +208,9 @@ fn tell(fault: &Fault) -> String {
         Fault::Heal => "the network is whole".to_owned(),
         Fault::DropToken => "the token is thrown away".to_owned(),
         Fault::SetSkew { node, ppm } => format!("the crystal of {node} is bent to {ppm} ppm"),
+        Fault::Leap(by) => format!("a leap second is announced: {by:+}"),
+        Fault::TimeServer(true) => "the host serves time again".to_owned(),
+        Fault::TimeServer(false) => "the host serves time no more".to_owned(),
         Fault::Other(map) => Value::Object(map.clone()).to_string(),
     }
 }
