@@ -9,6 +9,8 @@ pub enum Defence {
     WaitingOut,
     /// Only who has a valid lease is inside.
     Lease,
+    /// A lease is for the life that asked for it.
+    OwnLease,
     /// The keeper refuses a fence lower than one it has seen.
     Keeper,
     /// A returned node does not speak for itself until its earlier promises have ended.
@@ -20,22 +22,22 @@ pub enum Defence {
 /// Which defences are up: all of them, except in tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defences {
-    missing: Option<Defence>,
+    missing: u8,
 }
 
 impl Defences {
     /// All of them.
-    pub const ALL: Defences = Defences { missing: None };
+    pub const ALL: Defences = Defences { missing: 0 };
 
-    /// All but one.
+    /// These, but for one.
     #[must_use]
     pub const fn without(self, missing: Defence) -> Defences {
-        Defences { missing: Some(missing) }
+        Defences { missing: self.missing | 1 << missing as u8 }
     }
 
     /// Whether this one is up.
     #[must_use]
-    pub fn has(self, defence: Defence) -> bool {
-        self.missing != Some(defence)
+    pub const fn has(self, defence: Defence) -> bool {
+        self.missing & 1 << defence as u8 == 0
     }
 }

@@ -1,6 +1,6 @@
 //! Leading and following: election, failure detector and membership, as they act on each other.
 
-use crate::{membership::Heard, node::Node, transmit::Outgoing};
+use crate::{defences::Defence, membership::Heard, node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
     detector::Change,
@@ -176,6 +176,11 @@ impl Node {
             return self.elect(now, Command::Observe { leader: from, term: heartbeat.term });
         }
         let votes = now >= self.votes_from;
+        let mut heartbeat = heartbeat.clone();
+        if heartbeat.life != self.config.incarnation && self.defences.has(Defence::OwnLease) {
+            heartbeat.lease = None; // It was asked for by an earlier life, whose clock is gone.
+        }
+        let heartbeat = &heartbeat;
         match self.membership.handle_heartbeat(from, heartbeat, votes, &self.members) {
             Heard::Stale => {}
             Heard::Leads { installed } => {

@@ -452,6 +452,7 @@ impl Membership {
     pub fn heartbeat_for(
         &mut self,
         position: usize,
+        life: u32,
         members: &Members,
         has_time: bool,
         now: Instant,
@@ -475,6 +476,7 @@ impl Membership {
             installed: leading.installed,
             sent: now,
             lease,
+            life,
             has_time,
             fences: self.fences.clone(),
         })

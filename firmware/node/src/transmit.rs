@@ -166,7 +166,8 @@ impl Node {
             Outgoing::Proof(challenge) => Body::Proof(challenge),
             Outgoing::Heartbeat => {
                 let position = self.members.position(to)?;
-                Body::Heartbeat(self.membership.heartbeat_for(position, &self.members, has_time, now)?)
+                let life = self.sessions.incarnation(position).unwrap_or(0);
+                Body::Heartbeat(self.membership.heartbeat_for(position, life, &self.members, has_time, now)?)
             }
             Outgoing::HeartbeatAck { term, view, echo } => {
                 let votes = now >= self.votes_from;

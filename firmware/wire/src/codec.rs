@@ -299,6 +299,7 @@ mod tests {
             installed: true,
             sent: Instant(u64::MAX),
             lease: Some(Instant(u64::MAX)),
+            life: u32::MAX,
             has_time: true,
             fences: (0..RESOURCES_MAX).map(|_| Fence(u64::MAX)).collect(),
         });

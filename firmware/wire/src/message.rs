@@ -69,8 +69,10 @@ pub struct Heartbeat {
     pub installed: bool,
     /// The leader's hardware time of sending, to be repeated in the acknowledgement.
     pub sent: Instant,
-    /// Grants a lease counted from this instant, taken from the follower's last acknowledgement.
+    /// Grants a lease counted from this instant, taken from the follower's last acknowledgement, ...
     pub lease: Option<Instant>,
+    /// ... in this life of the follower: another one's clock began anew. 0 while it is unknown.
+    pub life: u32,
     /// The leader has cluster time to give.
     pub has_time: bool,
     /// The highest fence of each resource that the view's members know.

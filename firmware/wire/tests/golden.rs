@@ -80,6 +80,7 @@ fn every_body_has_the_number_of_the_document() {
         installed: true,
         sent: at,
         lease: None,
+        life: 1,
         has_time: true,
         fences: [fence].into_iter().collect(),
     };

@@ -65,7 +65,7 @@ struct World<'a> {
     stage_seq: u64,
     network: NetworkStats,
     #[cfg(feature = "sabotage")]
-    missing: Option<compasso_node::defences::Defence>,
+    missing: Vec<compasso_node::defences::Defence>,
 }
 
 /// Performs a scenario in simulated time.
@@ -81,12 +81,12 @@ pub fn perform_watched(scenario: &Scenario, watch: &mut dyn FnMut(Duration, usiz
     World::new(scenario).perform_all(watch)
 }
 
-/// Performs a scenario with nodes that lack one defence.
+/// Performs a scenario with nodes that lack these defences.
 #[cfg(feature = "sabotage")]
 #[must_use]
-pub fn perform_without(scenario: &Scenario, missing: compasso_node::defences::Defence) -> Run {
+pub fn perform_without(scenario: &Scenario, missing: &[compasso_node::defences::Defence]) -> Run {
     let mut world = World::new(scenario);
-    world.missing = Some(missing);
+    world.missing = missing.to_vec();
     world.perform_all(&mut |_, _| true)
 }
 
@@ -143,7 +143,7 @@ impl<'a> World<'a> {
             stage_seq: 0,
             network: NetworkStats::default(),
             #[cfg(feature = "sabotage")]
-            missing: None,
+            missing: Vec::new(),
         }
     }
 
@@ -188,9 +188,7 @@ impl<'a> World<'a> {
         let config = self.scenario.node_config(id, board.incarnation, board.stored, self.key.clone());
         let mut life = Life::boot(&config, self.now_ns);
         #[cfg(feature = "sabotage")]
-        if let Some(missing) = self.missing {
-            life.node_mut().sabotage(missing);
-        }
+        self.missing.iter().for_each(|missing| life.node_mut().sabotage(*missing));
         let caused = life.drain(self.now_ns, Instant(0));
         board.life = Some(life);
         board.paused = false;
