@@ -296,6 +296,8 @@ pub enum Abandoned {
     OutOfOrder,
     /// Its lease ended.
     LeaseEnded,
+    /// It asked for more than it had claimed. It ends, and does not try again.
+    Unclaimed,
 }
 
 impl Abandoned {
@@ -308,6 +310,7 @@ impl Abandoned {
             Abandoned::Wounded => "wounded",
             Abandoned::OutOfOrder => "out_of_order",
             Abandoned::LeaseEnded => "lease_ended",
+            Abandoned::Unclaimed => "unclaimed",
         }
     }
 }

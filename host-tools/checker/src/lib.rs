@@ -12,6 +12,7 @@ mod render;
 mod setting;
 pub mod summary;
 pub mod trace;
+mod wait_for;
 
 pub use cluster::Cluster;
 pub use entries::{Entries, Entry};
@@ -21,4 +22,5 @@ pub use properties::{CheckReport, check};
 pub use render::render;
 pub use setting::{Setting, scenario_event};
 pub use summary::{NetworkStats, RunInfo, Summary, judge};
+pub use wait_for::{Circle, Edge, WaitFor};
 pub use trace::{Event, Fault, NodeRef, TraceError, TraceEvent};

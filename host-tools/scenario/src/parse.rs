@@ -1,6 +1,7 @@
 //! From TOML to a checked scenario.
 
 use crate::{
+    deadlock,
     error::ScenarioError,
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, uniform_ppm},
     reader::{Field, Section, Source},
@@ -91,7 +92,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let (clock, uniform_ppm) = clock(root, &ids, seed)?;
     let election = election(root)?;
     let (mutex, mut resources, token_rest) = mutex(root, &ids)?;
-    let locks = services::locks(root, &mut resources)?;
+    let locks = deadlock::locks(root, &mut resources)?;
     let cache = services::cache(root)?;
     let commit = services::commit(root)?;
     let snapshots = services::snapshots(root)?;
@@ -423,7 +424,17 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(section) = section(root, "expect")? else { return Ok(expect) };
     section.refuse_unknown(
-        &["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"],
+        &[
+            "leader",
+            "entries_min",
+            "entries_each_min",
+            "terms_min",
+            "regenerated_min",
+            "transactions_min",
+            "deadlocks_min",
+            "gaps",
+            "violations",
+        ],
         &[],
     )?;
     expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
@@ -432,6 +443,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("transactions_min", &mut expect.transactions_min),
+        ("deadlocks_min", &mut expect.deadlocks_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {
@@ -453,6 +466,7 @@ fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>,
     }
     steps.sort_by_key(|(step, _)| step.at);
     step::check_order(&steps)?;
+    deadlock::check_claims(scenario, &steps)?;
     Ok(steps.into_iter().map(|(step, _)| step).collect())
 }
 

@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 12] = [
+const ACTIONS: [&str; 15] = [
     "crash",
     "restart",
     "pause",
@@ -129,11 +129,13 @@ const ACTIONS: [&str; 12] = [
     "elect",
     "set_skew",
     "drop_token",
+    "acquire",
+    "release",
+    "claims",
     "event",
     "send",
 ];
-const LATER_ACTIONS: [&str; 9] =
-    ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 6] = ["leap", "time_server", "snapshot", "read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -198,6 +200,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
                     .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
+        "acquire" | "release" | "claims" => crate::deadlock::action(&field, name, scenario)?,
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;
             event.refuse_unknown(&["node", "label"], &[])?;

@@ -5,6 +5,7 @@
 
 mod causality;
 mod clock_monotonic;
+pub(crate) mod deadlock;
 mod e1;
 mod e2;
 mod fence;
@@ -12,6 +13,7 @@ mod me1;
 mod me2;
 mod me3;
 mod token;
+mod votes;
 mod waits;
 
 use crate::{
@@ -76,13 +78,15 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     let mut findings = Findings::default();
     causality::check(trace, &mut findings);
     me1::check(trace, entries, &mut findings);
-    me2::check(trace, entries, &mut findings);
-    me3::check(trace, entries, &mut findings);
+    let turns = entries.of_turns(trace);
+    me2::check(trace, &turns, &mut findings);
+    me3::check(trace, &turns, &mut findings);
     e1::check(trace, &mut findings);
     e2::check(trace, &mut findings);
     token::check(trace, &mut findings);
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
+    deadlock::check(trace, entries, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
     findings
@@ -98,9 +102,6 @@ fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
     let has = |wanted: &str| trace.events.iter().any(|event| event.event.name() == wanted);
     let cut = if has("snapshot") { "this version does not check snapshots" } else { "no snapshot was taken" };
     findings.not_checked("cut", cut, 1);
-    let waits = has("wait") || has("deadlock");
-    let deadlock = if waits { "this version does not check deadlocks" } else { "no deadlock strategy in this run" };
-    findings.not_checked("deadlock", deadlock, 1);
 }
 
 /// Nodes in order, each once.
