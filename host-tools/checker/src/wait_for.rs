@@ -9,7 +9,7 @@ use crate::{
     index::Trace,
     trace::Event,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// A point in the run: true time, then the place in the trace, which orders what happened in one microsecond.
 pub type Moment = (i64, usize);
@@ -191,11 +191,14 @@ impl WaitFor {
                         edges.push(*before);
                     }
                     edges.reverse();
+                    // Told from its lowest node on, whoever closed it.
+                    let lowest = (0..edges.len()).min_by_key(|at| self.edges[edges[*at]].waiter)?;
+                    edges.rotate_left(lowest);
                     let nodes = edges.iter().map(|edge| self.edges[*edge].waiter).collect();
                     return Some(Circle { nodes, edges, from, until: NEVER });
                 }
-                if next != node && !came_by.contains_key(&next) {
-                    came_by.insert(next, edge);
+                if let Entry::Vacant(place) = came_by.entry(next) {
+                    place.insert(edge);
                     reached.push(next);
                 }
             }

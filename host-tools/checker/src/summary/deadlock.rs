@@ -70,21 +70,22 @@ fn transactions(scenario: &Scenario, trace: &Trace<'_>) -> BTreeMap<u16, u64> {
     let mut by_node: BTreeMap<u16, u64> = scenario.ids.iter().map(|id| (*id, 0)).collect();
     for ((node, _), stream) in &trace.streams {
         let (mut inside, mut asked): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
-        let mut abandoned = false;
+        // It gave something back, or up, that it had not finished with.
+        let mut unfinished = false;
         for index in stream {
             match &trace.event(*index).event {
                 Event::Request { resource } if trace.setting.is_lock(resource) => {
-                    abandoned = false;
+                    unfinished &= !(inside.is_empty() && asked.is_empty());
                     asked.insert(resource);
                 }
                 Event::CsEnter { resource, .. } if trace.setting.is_lock(resource) => {
                     asked.remove(resource.as_ref());
                     inside.insert(resource);
                 }
-                Event::Withdraw { resource } => drop(asked.remove(resource.as_ref())),
-                Event::Abandon { .. } => abandoned = true,
+                Event::Withdraw { resource } => unfinished |= asked.remove(resource.as_ref()),
+                Event::Abandon { .. } => unfinished = true,
                 Event::CsExit { resource, .. }
-                    if inside.remove(resource.as_ref()) && inside.is_empty() && asked.is_empty() && !abandoned =>
+                    if inside.remove(resource.as_ref()) && inside.is_empty() && asked.is_empty() && !unfinished =>
                 {
                     *by_node.entry(*node).or_default() += 1;
                 }
