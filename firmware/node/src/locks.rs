@@ -14,7 +14,7 @@ mod search;
 mod transaction;
 mod work;
 
-use crate::node::Node;
+use crate::{defences::Defence, node::Node};
 use compasso_algorithms::deadlock::{Answer, LockTable, Prober, Say, order};
 use compasso_wire::{
     Duration, Event, Fence, Instant, NodeConfig, NodeId, NodeSet, Payload, ResourceId,
@@ -54,7 +54,8 @@ pub(crate) struct LockService {
 
 impl LockService {
     pub(crate) fn new(config: &NodeConfig, now: Instant) -> LockService {
-        let (strategy, count) = config.locks.map_or((DeadlockStrategy::Ignore, 0), |locks| (locks.strategy, locks.count));
+        let (strategy, count) =
+            config.locks.map_or((DeadlockStrategy::Ignore, 0), |locks| (locks.strategy, locks.count));
         let plan: Option<LockWorkload> = config.locks.and_then(|locks| locks.workload);
         let members = config.members.len();
         LockService {
@@ -142,10 +143,10 @@ impl Node {
         if self.hardened() {
             let members = self.members.count();
             let locks = &mut self.locks;
-            locks.table = LockTable::new(locks.strategy, members, false);
+            locks.table = LockTable::new(locks.strategy, members, !self.defences.has(Defence::Registration));
             locks.registered = NodeSet::EMPTY;
             locks.to_self.clear();
-            locks.prober = Prober::new(members, true);
+            locks.prober = Prober::new(members, self.defences.has(Defence::Confirmation));
             locks.probe_at = None;
             let ticket = locks.transaction.begin();
             let held = locks.transaction.held;
@@ -153,7 +154,7 @@ impl Node {
             let homes: NodeSet = self.homes();
             for position in homes.iter() {
                 let Some(home) = self.members.id(position) else { continue };
-                if self.locks.strategy == DeadlockStrategy::Avoid {
+                if self.locks.strategy == DeadlockStrategy::Avoid && self.locks.transaction.age.is_some() {
                     let resources = self.locks.transaction.claimed;
                     self.say_to_home(now, home, LockMessage::Claim { resources });
                 }

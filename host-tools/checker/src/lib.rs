@@ -22,5 +22,5 @@ pub use properties::{CheckReport, check};
 pub use render::render;
 pub use setting::{Setting, scenario_event};
 pub use summary::{NetworkStats, RunInfo, Summary, judge};
-pub use wait_for::{Circle, Edge, WaitFor};
 pub use trace::{Event, Fault, NodeRef, TraceError, TraceEvent};
+pub use wait_for::{Circle, Edge, WaitFor};

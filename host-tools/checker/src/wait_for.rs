@@ -4,11 +4,7 @@
 //! request back or dies, or until the holder gives it back, dies or loses its lease. That is what the trace says of
 //! requests and visits; what the nodes believed about each other plays no part.
 
-use crate::{
-    entries::Entries,
-    index::Trace,
-    trace::Event,
-};
+use crate::{entries::Entries, index::Trace, trace::Event};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// A point in the run: true time, then the place in the trace, which orders what happened in one microsecond.

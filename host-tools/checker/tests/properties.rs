@@ -70,8 +70,15 @@ fn a_deadlock_of_voters_violates_me2_and_deadlock_and_says_who_waits_for_whom() 
     let report = report("me2-circle");
     let violated: BTreeSet<&str> = report.violations.iter().map(|violation| violation.property.as_str()).collect();
     assert_eq!(violated, BTreeSet::from(["ME2", "deadlock"]));
-    for detail in ["0 waits for 1, 1 waits for 2, 2 waits for 0, a circle", "a deadlock: 0 waits for 1, 1 waits for 2, 2 waits for 0"] {
-        assert!(report.violations.iter().any(|violation| violation.detail.contains(detail)), "{:#?}", report.violations);
+    for detail in [
+        "0 waits for 1, 1 waits for 2, 2 waits for 0, a circle",
+        "a deadlock: 0 waits for 1, 1 waits for 2, 2 waits for 0",
+    ] {
+        assert!(
+            report.violations.iter().any(|violation| violation.detail.contains(detail)),
+            "{:#?}",
+            report.violations
+        );
     }
 }
 

@@ -30,7 +30,11 @@ pub(crate) fn resources(field: &Field<'_>, known: &[String]) -> Result<Vec<Strin
 pub(crate) fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
     let name = field.string()?;
     let fits = (1..=32).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    if fits { Ok(name.to_owned()) } else { Err(field.error("expected a name of at most 32 letters, digits, '-' and '_'")) }
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err(field.error("expected a name of at most 32 letters, digits, '-' and '_'"))
+    }
 }
 
 /// Refuses more resources than there can be.

@@ -100,7 +100,8 @@ fn weather(strategy: &str) {
         *totals.entry("deadlocks found").or_default() += deadlock.found.len() as u64;
         *totals.entry("transactions").or_default() += deadlock.transactions;
         for (reason, times) in &deadlock.abandons {
-            let reason = ["victim", "died", "wounded", "out_of_order", "lease_ended"].into_iter().find(|known| known == reason);
+            let reason =
+                ["victim", "died", "wounded", "out_of_order", "lease_ended"].into_iter().find(|known| known == reason);
             *totals.entry(reason.expect("a known reason")).or_default() += times;
         }
         for event in &trace {

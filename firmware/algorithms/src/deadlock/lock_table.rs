@@ -133,14 +133,7 @@ impl LockTable {
     }
 
     /// A member wants a resource.
-    pub fn request(
-        &mut self,
-        position: usize,
-        resource: ResourceId,
-        age: Age,
-        ticket: u16,
-        say: Say<'_>,
-    ) {
+    pub fn request(&mut self, position: usize, resource: ResourceId, age: Age, ticket: u16, say: Say<'_>) {
         let Some(row) = self.rows.get_mut(position) else { return };
         if row.held.contains(resource) {
             return; // A request that was repeated.
@@ -158,13 +151,7 @@ impl LockTable {
     }
 
     /// A member holds, or wants, a resource no more.
-    pub fn release(
-        &mut self,
-        position: usize,
-        resource: ResourceId,
-        ticket: u16,
-        say: Say<'_>,
-    ) {
+    pub fn release(&mut self, position: usize, resource: ResourceId, ticket: u16, say: Say<'_>) {
         let Some(row) = self.rows.get_mut(position) else { return };
         if row.ticket(resource) != ticket {
             return; // Of a request before the present one.
@@ -243,13 +230,7 @@ impl LockTable {
         }
     }
 
-    fn judge(
-        &mut self,
-        resource: ResourceId,
-        position: usize,
-        holder: usize,
-        say: Say<'_>,
-    ) {
+    fn judge(&mut self, resource: ResourceId, position: usize, holder: usize, say: Say<'_>) {
         let Some(Row { age: of_holder, .. }) = self.rows.get(holder).copied() else { return };
         let of_holder_ticket = self.rows.get(holder).map_or(0, |row| row.ticket(resource));
         let Some(row) = self.rows.get_mut(position) else { return };

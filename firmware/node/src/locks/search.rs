@@ -1,10 +1,7 @@
 //! The search for deadlocks: when this node probes, and what becomes of probes that arrive.
 
 use crate::node::Node;
-use compasso_algorithms::deadlock::{
-    Heard, Probe, Standing,
-    probe::Path,
-};
+use compasso_algorithms::deadlock::{Heard, Probe, Standing, probe::Path};
 use compasso_wire::{
     Duration, Event, Instant, NodeId, NodeSet, ResourceId,
     config::DeadlockStrategy,

@@ -58,7 +58,8 @@ fn reported(trace: &Trace<'_>, graph: &WaitFor, findings: &mut Findings) {
         let (Some(node), Some(at)) = (event.node_id(), event.true_us) else { continue };
         let names: Vec<String> = cycle.iter().map(u16::to_string).collect();
         if victim.is_some_and(|victim| !cycle.contains(&victim)) {
-            let detail = format!("{node} reported a deadlock of {}, but its victim is not one of them", names.join(", "));
+            let detail =
+                format!("{node} reported a deadlock of {}, but its victim is not one of them", names.join(", "));
             findings.violation("deadlock", at, vec![node], detail, trace.names(&[index]));
         }
         let since = if trace.setting.hardening { wait_began(trace, index) } else { (i64::MIN, 0) };
@@ -70,7 +71,13 @@ fn reported(trace: &Trace<'_>, graph: &WaitFor, findings: &mut Findings) {
                 "{node} reported a deadlock of {}, but there was no moment at which they waited for each other in a circle",
                 names.join(", ")
             );
-            findings.violation("deadlock", at, unique(cycle.iter().copied().chain([node])), detail, trace.names(&[index]));
+            findings.violation(
+                "deadlock",
+                at,
+                unique(cycle.iter().copied().chain([node])),
+                detail,
+                trace.names(&[index]),
+            );
         }
     }
 }

@@ -67,7 +67,9 @@ fn voted_for(trace: &Trace<'_>, voter: u16) -> Option<u16> {
     for index in stream {
         match &trace.event(*index).event {
             Event::Send { to, kind, again: false, .. } if kind == "grant" => vote = Some(*to),
-            Event::Recv { from, kind, .. } if (kind == "release" || kind == "yield") && vote == Some(*from) => vote = None,
+            Event::Recv { from, kind, .. } if (kind == "release" || kind == "yield") && vote == Some(*from) => {
+                vote = None
+            }
             Event::View { .. } => vote = None,
             _ => {}
         }

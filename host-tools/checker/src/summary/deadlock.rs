@@ -32,16 +32,22 @@ pub(super) fn section(
             *abandons.entry(reason.to_string()).or_default() += 1;
         }
     }
+    let (circles, delays) = (graph.circles(), delays(trace, entries));
+    let mean = delays.iter().sum::<i64>() as f64 / delays.len() as f64;
+    let end = trace.end_us.unwrap_or(0);
     let waits: BTreeSet<usize> = graph.edges.iter().map(|edge| edge.request).collect();
     DeadlockSection {
         strategy: strategy_name(locks.strategy).to_owned(),
-        found: found(trace, &graph.circles()),
+        found: found(trace, &circles),
+        closed: circles.len() as u64,
+        standing: circles.iter().filter(|circle| circle.until.0 > end).count() as u64,
         transactions,
         by_node,
         abandons,
         requests: graph.requests,
         waits: waits.len() as u64,
-        wait_us: Stats::of(delays(trace, entries)),
+        wait_mean_us: mean.is_finite().then(|| mean.round()),
+        wait_us: Stats::of(delays),
         messages: messages.locks(),
         messages_per_transaction: (transactions > 0)
             .then(|| (sent as f64 / transactions as f64 * 1000.0).round() / 1000.0),

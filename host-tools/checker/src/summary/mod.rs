@@ -78,9 +78,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
             .then(|| mutex::section(scenario, &trace, &entries.of_turns(&trace), &messages)),
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages)),
-        deadlock: scenario
-            .locks
-            .map(|locks| deadlock::section(scenario, &locks, &trace, &entries, &messages)),
+        deadlock: scenario.locks.map(|locks| deadlock::section(scenario, &locks, &trace, &entries, &messages)),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),

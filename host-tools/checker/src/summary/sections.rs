@@ -134,6 +134,10 @@ pub struct DeadlockSection {
     pub strategy: String,
     /// The deadlocks that were reported, each once.
     pub found: Vec<Found>,
+    /// Circles that closed in the true wait-for graph.
+    pub closed: u64,
+    /// Those that still stood at the end.
+    pub standing: u64,
     /// Transactions that held all they wanted and gave it back.
     pub transactions: u64,
     /// Those of each node.
@@ -146,6 +150,8 @@ pub struct DeadlockSection {
     pub waits: u64,
     /// From a request to its grant.
     pub wait_us: Option<Stats>,
+    /// The same, on average.
+    pub wait_mean_us: Option<f64>,
     /// Messages about locks, first transmissions.
     pub messages: BTreeMap<String, u64>,
     /// Those, for each transaction.
