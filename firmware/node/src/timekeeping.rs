@@ -5,7 +5,7 @@ use compasso_algorithms::{
     Algorithm, Context, Output,
     time::{Cristian, SoftwareClock, cristian},
 };
-use compasso_wire::{ClusterTime, Event, Instant, NodeId, config::ClockChoice};
+use compasso_wire::{ClusterTime, Event, Instant, NO_LISTS, NodeId, config::ClockChoice};
 
 impl Node {
     /// The clock follows whoever leads; a leader without time takes it from a follower that has it.
@@ -47,6 +47,7 @@ impl Node {
             lamport: 0,
             random: 0,
             delays: self.delays(),
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(&mut self.cristian, &mut cx);

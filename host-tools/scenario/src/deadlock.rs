@@ -11,6 +11,7 @@ use crate::{
 use compasso_wire::{
     Duration, ResourceId,
     config::{DeadlockStrategy, LockWorkload, Locks},
+    limits::{LOCKS_MAX, RESOURCES_MAX},
     locks::ResourceSet,
 };
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub(crate) fn locks(root: &Section<'_>, resources: &mut Vec<String>) -> Result<O
         &[],
     )?;
     let added = match section.get("resources") {
-        Some(named) => services::resources(&named, resources)?,
+        Some(named) => services::resources(&named, resources, LOCKS_MAX)?,
         None => named_in_steps(root, resources)?,
     };
     let count = added.len() as u8;
@@ -77,8 +78,10 @@ fn named_in_steps(root: &Section<'_>, known: &[String]) -> Result<Vec<String>, S
                     return Err(item.error(format!("expected another name; nodes take turns with `{name}`")));
                 }
                 if !named.contains(&name) {
-                    services::room(&item, known.len() + named.len() + 1)?;
                     named.push(name);
+                    if named.len() > LOCKS_MAX.min(RESOURCES_MAX - known.len()) {
+                        return Err(item.error(format!("expected steps to name at most {LOCKS_MAX} resources")));
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     error::ScenarioError,
+    parse::section,
     reader::{Field, Section},
 };
 use compasso_wire::{
@@ -9,8 +10,8 @@ use compasso_wire::{
     limits::RESOURCES_MAX,
 };
 
-/// A list of names that differ from each other and from `known`.
-pub(crate) fn resources(field: &Field<'_>, known: &[String]) -> Result<Vec<String>, ScenarioError> {
+/// A list of at most `most` names that differ from each other and from `known`.
+pub(crate) fn resources(field: &Field<'_>, known: &[String], most: usize) -> Result<Vec<String>, ScenarioError> {
     let mut names: Vec<String> = Vec::new();
     for item in field.list("a list of names like [\"a\", \"b\"]")? {
         let name = name(&item)?;
@@ -19,7 +20,7 @@ pub(crate) fn resources(field: &Field<'_>, known: &[String]) -> Result<Vec<Strin
         }
         names.push(name);
     }
-    let room = RESOURCES_MAX - known.len();
+    let room = most.min(RESOURCES_MAX - known.len());
     if !(1..=room).contains(&names.len()) {
         return Err(field.error(format!("expected 1 to {room} names, found {}", names.len())));
     }
@@ -35,14 +36,6 @@ pub(crate) fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
     } else {
         Err(field.error("expected a name of at most 32 letters, digits, '-' and '_'"))
     }
-}
-
-/// Refuses more resources than there can be.
-pub(crate) fn room(field: &Field<'_>, count: usize) -> Result<(), ScenarioError> {
-    if count > RESOURCES_MAX {
-        return Err(field.error(format!("expected at most {RESOURCES_MAX} resources, those of [mutex] included")));
-    }
-    Ok(())
 }
 
 /// `[cache]`.
@@ -63,8 +56,9 @@ pub(crate) fn commit(root: &Section<'_>) -> Result<Option<Commit>, ScenarioError
 
 /// `[snapshot]`.
 pub(crate) fn snapshots(root: &Section<'_>) -> Result<SnapshotMethod, ScenarioError> {
-    match root.get("snapshot") {
-        Some(field) => Err(field.error("`snapshot` is a known name, but this version does not perform it yet")),
-        None => Ok(SnapshotMethod::Markers),
-    }
+    let Some(section) = section(root, "snapshot")? else { return Ok(SnapshotMethod::Markers) };
+    section.refuse_unknown(&["method"], &[])?;
+    section.get("method").map_or(Ok(SnapshotMethod::Markers), |field| {
+        field.choose(&[("markers", SnapshotMethod::Markers), ("unsynchronized", SnapshotMethod::Unsynchronized)], &[])
+    })
 }

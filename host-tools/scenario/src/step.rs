@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 15] = [
+const ACTIONS: [&str; 16] = [
     "crash",
     "restart",
     "pause",
@@ -134,8 +134,9 @@ const ACTIONS: [&str; 15] = [
     "claims",
     "event",
     "send",
+    "snapshot",
 ];
-const LATER_ACTIONS: [&str; 6] = ["leap", "time_server", "snapshot", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 5] = ["leap", "time_server", "read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -201,6 +202,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
             }
         }
         "acquire" | "release" | "claims" => crate::deadlock::action(&field, name, scenario)?,
+        "snapshot" => Action::Snapshot { node: field.id(ids)?, number: 0 },
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;
             event.refuse_unknown(&["node", "label"], &[])?;

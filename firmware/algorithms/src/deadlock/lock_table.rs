@@ -278,12 +278,12 @@ mod tests {
         fn request(&mut self, node: u16, resource: ResourceId, stamp: u64, ticket: u16) {
             let age = Age { stamp, node: NodeId(node) };
             let said = &mut self.said;
-            self.table.request(usize::from(node), resource, age, ticket, &mut |to, answer| said.push((to.0, say)));
+            self.table.request(usize::from(node), resource, age, ticket, &mut |to, answer| said.push((to.0, answer)));
         }
 
         fn release(&mut self, node: u16, resource: ResourceId, ticket: u16) {
             let said = &mut self.said;
-            self.table.release(usize::from(node), resource, ticket, &mut |to, answer| said.push((to.0, say)));
+            self.table.release(usize::from(node), resource, ticket, &mut |to, answer| said.push((to.0, answer)));
         }
 
         fn take(&mut self) -> std::vec::Vec<(u16, Answer)> {
@@ -376,14 +376,14 @@ mod tests {
         let mut table = LockTable::new(DeadlockStrategy::Detect, 3, false);
         let mut said = std::vec::Vec::new();
         let age = |node: u16| Age { stamp: u64::from(node), node: NodeId(node) };
-        table.request(0, A, age(0), 1, &mut |to, answer| said.push((to.0, say)));
-        table.request(0, B, age(0), 2, &mut |to, answer| said.push((to.0, say)));
+        table.request(0, A, age(0), 1, &mut |to, answer| said.push((to.0, answer)));
+        table.request(0, B, age(0), 2, &mut |to, answer| said.push((to.0, answer)));
         table.register(1, [A].into_iter().collect(), age(1), 9);
         assert_eq!(said, []);
-        table.open(&mut |to, answer| said.push((to.0, say)));
+        table.open(&mut |to, answer| said.push((to.0, answer)));
         assert_eq!(said, [(0, wait(A, 1, 1)), (0, grant(B, 2, 1))]);
         said.clear();
-        table.release(1, A, 9, &mut |to, answer| said.push((to.0, say)));
+        table.release(1, A, 9, &mut |to, answer| said.push((to.0, answer)));
         assert_eq!(said, [(0, grant(A, 1, 2))]);
     }
 }

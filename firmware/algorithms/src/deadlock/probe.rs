@@ -13,17 +13,13 @@
 
 use compasso_wire::{
     NodeId, ResourceId,
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
-    locks::{Age, Hop},
+    limits::MEMBERS_MAX,
+    locks::{Age, Hop, Path},
 };
 use heapless::Vec;
 
-/// The way of a probe: the blocked node first, the sender last. Each waits for a resource that the next one
-/// holds, so it cannot be longer than there are resources.
-pub type Path = Vec<Hop, RESOURCES_MAX>;
-
 /// One probe on its way to the holder of `resource`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
     /// For this the sender waits.
     pub resource: ResourceId,
@@ -31,7 +27,7 @@ pub struct Probe {
     pub round: u16,
     /// It follows its way a second time.
     pub confirming: bool,
-    /// The way so far, or the whole circle when confirming.
+    /// The way so far, or the whole circle when confirming: the blocked node first, the sender last.
     pub path: Path,
     /// The youngest transaction on the way.
     pub youngest: Age,
@@ -53,7 +49,7 @@ pub struct Standing {
 }
 
 /// What a probe leads to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// The branch ends here.
     Nothing,
@@ -85,8 +81,7 @@ impl Prober {
     /// A new probe of this blocked node, to be sent to each node that it waits for.
     pub fn start(&mut self, standing: &Standing) -> Probe {
         self.round = self.round.checked_add(1).unwrap_or(1);
-        let mut path = Path::new();
-        let _fits = path.push(Hop { node: standing.node, wait: standing.wait });
+        let path = [Hop { node: standing.node, wait: standing.wait }].into_iter().collect();
         let (resource, round, youngest) = (ResourceId(0), self.round, standing.age);
         Probe { resource, round, confirming: false, path, youngest }
     }
@@ -99,7 +94,7 @@ impl Prober {
         if !standing.blocked || (self.confirms && !standing.holds) {
             return Heard::Nothing; // It is running, or the sender waits for it no more.
         }
-        let Some(blocked) = probe.path.first().copied() else { return Heard::Nothing };
+        let Some(blocked) = probe.path.hops().first().copied() else { return Heard::Nothing };
         if blocked.node == standing.node {
             return self.returned(probe, blocked, standing);
         }
@@ -107,7 +102,7 @@ impl Prober {
             Some(last) if *last != probe.round => *last = probe.round,
             Some(_) | None => return Heard::Nothing,
         }
-        if probe.path.push(Hop { node: standing.node, wait: standing.wait }).is_err() {
+        if !probe.path.push(Hop { node: standing.node, wait: standing.wait }) {
             return Heard::Nothing; // Longer than any circle.
         }
         probe.youngest = probe.youngest.max(standing.age);
@@ -123,18 +118,18 @@ impl Prober {
             return Heard::Nothing;
         }
         probe.confirming = true;
-        match probe.path.get(1) {
+        match probe.path.hops().get(1) {
             Some(next) => Heard::Confirm(next.node, probe),
             None => Heard::Nothing,
         }
     }
 
     fn confirm(&self, probe: Probe, standing: &Standing) -> Heard {
-        let mine = probe.path.iter().position(|hop| hop.node == standing.node && hop.wait == standing.wait);
+        let mine = probe.path.hops().iter().position(|hop| hop.node == standing.node && hop.wait == standing.wait);
         match mine {
             None => Heard::Nothing, // Its wait is another one: what the way says was not so at one moment.
             Some(0) => Heard::Deadlock(probe),
-            Some(at) => match probe.path.get(at + 1).or(probe.path.first()) {
+            Some(at) => match probe.path.hops().get(at + 1).or(probe.path.hops().first()) {
                 Some(next) => Heard::Confirm(next.node, probe),
                 None => Heard::Nothing,
             },
@@ -188,14 +183,14 @@ mod tests {
             let mut under_way: VecDeque<(u16, u16, Probe)> = VecDeque::new();
             let to_all = |world: &World, from: u16, probe: Probe, under_way: &mut VecDeque<_>| {
                 for to in world.waits.get(&from).into_iter().flatten() {
-                    under_way.push_back((from, *to, probe.clone()));
+                    under_way.push_back((from, *to, probe));
                 }
             };
             to_all(self, blocked, probe, &mut under_way);
             while let Some((from, to, probe)) = under_way.pop_front() {
                 meanwhile(self, to, &probe);
                 if !probe.confirming {
-                    self.sent.push((probe.path[0].node.0, from, to));
+                    self.sent.push((probe.path.hops()[0].node.0, from, to));
                 }
                 let standing = self.standing(to, Some(from));
                 match self.probers.get_mut(&to).unwrap().handle(usize::from(blocked), probe, &standing) {
@@ -203,7 +198,7 @@ mod tests {
                     Heard::Forward(probe) => to_all(self, to, probe, &mut under_way),
                     Heard::Confirm(next, probe) => under_way.push_back((to, next.0, probe)),
                     Heard::Deadlock(probe) => {
-                        let cycle = probe.path.iter().map(|hop| hop.node.0).collect();
+                        let cycle = probe.path.hops().iter().map(|hop| hop.node.0).collect();
                         self.found.push((to, cycle, probe.youngest.node.0));
                     }
                 }
@@ -250,7 +245,7 @@ mod tests {
     fn a_release_that_crosses_the_probe_is_a_phantom_only_in_the_textbooks_form() {
         // 0 waits for 1. While its probe is under way, 1 gives back what 0 wants, and then waits for 0.
         let crossing = |world: &mut World, to: u16, probe: &Probe| {
-            if to == 1 && probe.path.len() == 1 {
+            if to == 1 && probe.path.hops().len() == 1 {
                 world.waits = BTreeMap::from([(1, vec![0])]);
             }
             if to == 0 {

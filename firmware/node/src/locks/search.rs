@@ -1,11 +1,11 @@
 //! The search for deadlocks: when this node probes, and what becomes of probes that arrive.
 
 use crate::node::Node;
-use compasso_algorithms::deadlock::{Heard, Probe, Standing, probe::Path};
+use compasso_algorithms::deadlock::{Heard, Probe, Standing};
 use compasso_wire::{
     Duration, Event, Instant, NodeId, NodeSet, ResourceId,
     config::DeadlockStrategy,
-    locks::{Age, LockMessage},
+    locks::{Age, LockMessage, Path},
     telemetry::Abandoned,
 };
 
@@ -43,7 +43,7 @@ impl Node {
         path: Path,
         youngest: Age,
     ) {
-        let Some(origin) = path.first().and_then(|hop| self.members.position(hop.node)) else { return };
+        let Some(origin) = path.hops().first().and_then(|hop| self.members.position(hop.node)) else { return };
         let standing = self.standing(self.locks.transaction.held.contains(resource));
         let probe = Probe { resource, round, confirming, path, youngest };
         match self.locks.prober.handle(origin, probe, &standing) {
@@ -57,12 +57,12 @@ impl Node {
     /// "One victim, the youngest, gives its resources back."
     fn found(&mut self, now: Instant, probe: &Probe) {
         let mut cycle = NodeSet::EMPTY;
-        for hop in &probe.path {
+        for hop in probe.path.hops() {
             self.members.position(hop.node).into_iter().for_each(|position| cycle.insert(position));
         }
         let victim = probe.youngest.node;
         self.record(now, Event::Deadlock { cycle, victim });
-        let Some(wait) = probe.path.iter().find(|hop| hop.node == victim).map(|hop| hop.wait) else { return };
+        let Some(wait) = probe.path.hops().iter().find(|hop| hop.node == victim).map(|hop| hop.wait) else { return };
         if victim == self.config.me {
             self.handle_victim(now, wait);
         } else {
@@ -95,7 +95,7 @@ impl Node {
         for resource in self.locks.transaction.asked.iter() {
             let holder = self.locks.transaction.waits().find(|(of, _)| *of == resource).map(|(_, holder)| holder);
             if let Some(holder) = holder {
-                self.send_probe(now, holder, Probe { resource, ..probe.clone() });
+                self.send_probe(now, holder, Probe { resource, ..probe });
             }
         }
     }

@@ -4,9 +4,9 @@
 //!
 //! - A reported circle must have existed at some moment of the reporter's present wait; in the textbook's form, which
 //!   looks at nothing but the probe that returned, at any moment before.
-//! - Where deadlocks are to be found, a circle must be broken within [`FOUND_WITHIN_US`] of quiet.
+//! - Where deadlocks are to be found, a circle must be broken within [`crate::Setting::found_within_us`] of quiet.
 //! - Wait-die and wound-wait let a circle close for as long as it takes to tell who has to give up:
-//!   [`PREVENTED_WITHIN_US`] of quiet.
+//!   [`crate::Setting::prevented_within_us`] of quiet.
 //! - With a global order or declared claims no circle ever closes.
 //! - Where deadlocks are ignored, one that stands is a violation all the same: that is what ignoring costs.
 //!
@@ -21,11 +21,6 @@ use crate::{
     trace::Event,
     wait_for::{Circle, Moment, WaitFor, same_nodes},
 };
-
-/// A deadlock is found and broken within this time of quiet.
-pub(crate) const FOUND_WITHIN_US: i64 = 3_000_000;
-/// Who has to give up by its age has been told, and has, within this time of quiet.
-pub(crate) const PREVENTED_WITHIN_US: i64 = 1_000_000;
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     let voting = votes::check(trace, entries, findings);
@@ -106,9 +101,12 @@ fn standing(trace: &Trace<'_>, graph: &WaitFor, circles: &[Circle], findings: &m
     let never_us = 2 * setting.tolerance_us();
     let allowed_us = match strategy {
         "prevent-order" | "avoid" => None,
-        "wait-die" | "wound-wait" => Some(PREVENTED_WITHIN_US),
-        _ => Some(FOUND_WITHIN_US),
+        "wait-die" | "wound-wait" => Some(setting.prevented_within_us()),
+        _ => Some(setting.found_within_us()),
     };
+    if let (Some(why), Some(_)) = (setting.restless(), allowed_us) {
+        return findings.not_checked("deadlock", &why, 1);
+    }
     let end = trace.end_us.unwrap_or(0);
     let disturbances = disturbances(trace);
     for circle in circles {

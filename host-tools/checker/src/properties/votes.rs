@@ -5,7 +5,7 @@
 
 use super::{deadlock::in_words, unique};
 use crate::{cluster::Cluster, entries::Entries, findings::Findings, index::Trace, trace::Event};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// Judges a run of Maekawa's algorithm. False if it is another one.
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) -> bool {
@@ -90,7 +90,8 @@ fn circle(node: u16, waits: &BTreeMap<u16, BTreeSet<u16>>) -> Option<Vec<u16>> {
                 circle.reverse();
                 return Some(circle);
             }
-            if came_from.insert(next, at).is_none() {
+            if let Entry::Vacant(place) = came_from.entry(next) {
+                place.insert(at);
                 reached.push(next);
             }
         }

@@ -30,7 +30,7 @@ const FULL_EVERY: u64 = 20;
 /// How long the full load lasts.
 const FULL_MS: u64 = 20_000;
 /// A scenario has room for so many resources to lock.
-const RESOURCES_MAX: u16 = 15;
+const LOCKS_MAX: u16 = 8;
 
 /// How much is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ pub struct Row {
 
 /// The run of one strategy at one load.
 pub fn scenario(strategy: &str, nodes: u16, load: Load, message_ms: u64) -> Result<Scenario, String> {
-    let resources = nodes.min(RESOURCES_MAX);
+    let resources = nodes.min(LOCKS_MAX);
     let names: Vec<String> = (0..resources).map(name).collect();
     let (word, duration_ms) = match load {
         Load::Low => ("low", FIRST_MS + (LOW_TRANSACTIONS + 3) * LOW_EVERY * message_ms),
@@ -97,7 +97,7 @@ pub fn scenario(strategy: &str, nodes: u16, load: Load, message_ms: u64) -> Resu
 
 /// One undisturbed transaction. Nobody takes what is at home with itself, and the coordinator takes nothing.
 fn low_steps(text: &mut String, strategy: &str, nodes: u16, at: u64, message_ms: u64) {
-    let resources = nodes.min(RESOURCES_MAX);
+    let resources = nodes.min(LOCKS_MAX);
     let node = (at % u64::from(nodes - 1)) as u16;
     let (one, other) = (name((node + 1) % resources), name((node + 2) % resources));
     let begin = FIRST_MS + at * LOW_EVERY * message_ms;
