@@ -9,6 +9,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod context;
+pub mod deadlock;
 pub mod detector;
 pub mod election;
 pub mod members;

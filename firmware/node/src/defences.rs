@@ -13,6 +13,10 @@ pub enum Defence {
     OwnLease,
     /// The keeper refuses a fence lower than one it has seen.
     Keeper,
+    /// The home of locks grants nothing in a new view before every member has said what it holds.
+    Registration,
+    /// A probe counts only if everybody on its way holds what it is said to hold, and confirms its wait.
+    Confirmation,
     /// A returned node does not speak for itself until its earlier promises have ended.
     Quarantine,
     /// A datagram of somebody who has taken part in a snapshot is taken in only after doing so oneself.

@@ -125,7 +125,7 @@ impl Node {
     }
 
     /// Whether this node may be inside: always in the textbook form, else while its lease lasts.
-    fn lease_left(&self, now: Instant) -> Option<Option<Instant>> {
+    pub(crate) fn lease_left(&self, now: Instant) -> Option<Option<Instant>> {
         if !self.hardened() || !self.defences.has(Defence::Lease) {
             return Some(None);
         }
@@ -250,6 +250,7 @@ impl Node {
     /// The lease may have grown: whoever is inside says so.
     pub(crate) fn lease_renewed(&mut self, now: Instant) {
         let Some(Some(until)) = self.lease_left(now) else { return };
+        self.lock_lease_renewed(now, until);
         for resource in 0..self.turns.len() {
             if let Some(Turn { client: Client::Inside { fence, lease_until, .. }, .. }) = self.turns.get_mut(resource)
                 && lease_until.is_some_and(|known| known < until)

@@ -137,8 +137,9 @@ impl Node {
             self.turns.iter().enumerate().filter(|(_, turn)| is(turn)).map(|(at, _)| resource_id(at)).collect()
         };
         let tokens = resources(|turn| turn.mutex.has_token());
-        let holds = resources(|turn| turn.is_inside());
+        let holds = resources(|turn| turn.is_inside()).and(self.locks.held());
         let wants = resources(|turn| matches!(turn.client, Client::Wanting { .. } | Client::Admitted { .. }));
+        let wants = wants.and(self.locks.wanted());
         let (leader, epoch) = (self.named.map(|(leader, _)| leader), self.epoch());
         self.record(now, Event::Snapshot { id, leader, epoch, tokens, holds, wants });
     }

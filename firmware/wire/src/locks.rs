@@ -46,6 +46,36 @@ impl ResourceSet {
         self.0 == 0
     }
 
+    /// How many are in the set.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub fn and(self, other: ResourceSet) -> ResourceSet {
+        ResourceSet(self.0 | other.0)
+    }
+
+    /// What is in this one and not in the other.
+    #[must_use]
+    pub fn without(self, other: ResourceSet) -> ResourceSet {
+        ResourceSet(self.0 & !other.0)
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn within(self, other: ResourceSet) -> ResourceSet {
+        ResourceSet(self.0 & other.0)
+    }
+
+    /// The first of the global order.
+    #[must_use]
+    pub fn first(self) -> Option<ResourceId> {
+        self.iter().next()
+    }
+
     /// What is in the set, ascending.
     pub fn iter(self) -> impl Iterator<Item = ResourceId> {
         (0..RESOURCES_MAX as u8).map(ResourceId).filter(move |resource| self.contains(*resource))
@@ -126,7 +156,8 @@ impl<'de> Deserialize<'de> for Path {
     }
 }
 
-/// What nodes say about locks.
+/// What nodes say about locks. A `ticket` is the asker's number of its question, never the same for two
+/// questions that can be confused: an answer to a question that was taken back means nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LockMessage {
     /// After a view has begun: "of the resources that you keep, I hold these."
@@ -135,6 +166,8 @@ pub enum LockMessage {
         held: ResourceSet,
         /// For which transaction.
         age: Age,
+        /// The ticket of each from here on.
+        ticket: u16,
     },
     /// "I want this one."
     Request {
@@ -142,13 +175,15 @@ pub enum LockMessage {
         resource: ResourceId,
         /// For which transaction.
         age: Age,
+        /// The question's number.
+        ticket: u16,
     },
     /// "It is yours."
     Grant {
         /// Which.
         resource: ResourceId,
-        /// Of which transaction.
-        age: Age,
+        /// The request's.
+        ticket: u16,
         /// Grows from grant to grant within the view.
         serial: u64,
     },
@@ -156,8 +191,8 @@ pub enum LockMessage {
     Wait {
         /// For which resource.
         resource: ResourceId,
-        /// Which transaction waits.
-        age: Age,
+        /// The request's.
+        ticket: u16,
         /// Who holds it.
         holder: NodeId,
     },
@@ -165,36 +200,36 @@ pub enum LockMessage {
     Die {
         /// Which resource.
         resource: ResourceId,
-        /// Which transaction.
-        age: Age,
+        /// The request's.
+        ticket: u16,
     },
     /// Wound-wait: "an older one wants it: give up."
     Wound {
         /// Which resource.
         resource: ResourceId,
-        /// Which transaction.
-        age: Age,
+        /// That of the request by which it is held.
+        ticket: u16,
     },
     /// "I hold it, or want it, no more."
     Release {
         /// Which.
         resource: ResourceId,
-        /// Of which transaction.
-        age: Age,
+        /// The request's.
+        ticket: u16,
     },
-    /// Avoid: "I shall need no more than these."
+    /// Avoid: "my transaction will need no more than these."
     Claim {
         /// Those.
         resources: ResourceSet,
-        /// For which transaction.
-        age: Age,
     },
     /// Detect: `probe(blocked, sender, receiver)`: `blocked` is the first of the way, the sender the
     /// last.
     Probe {
         /// The resource for which the sender waits and which the receiver should hold.
         resource: ResourceId,
-        /// The second round, in which everybody on the way confirms that its wait is unchanged.
+        /// The how-manieth probe of `blocked`: nobody passes one on twice.
+        round: u16,
+        /// The second time round, in which everybody on the way confirms that its wait is unchanged.
         confirming: bool,
         /// The way so far.
         path: Path,
@@ -203,8 +238,6 @@ pub enum LockMessage {
     },
     /// Detect: "you are the victim: give back."
     Victim {
-        /// Which transaction.
-        age: Age,
         /// Its wait when it was judged.
         wait: u16,
     },

@@ -305,6 +305,8 @@ pub enum Abandoned {
     OutOfOrder,
     /// Its lease ended.
     LeaseEnded,
+    /// It asked for more than it had claimed. It ends, and does not try again.
+    Unclaimed,
 }
 
 impl Abandoned {
@@ -317,6 +319,7 @@ impl Abandoned {
             Abandoned::Wounded => "wounded",
             Abandoned::OutOfOrder => "out_of_order",
             Abandoned::LeaseEnded => "lease_ended",
+            Abandoned::Unclaimed => "unclaimed",
         }
     }
 }

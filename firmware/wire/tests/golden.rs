@@ -153,7 +153,7 @@ fn every_message_of_an_algorithm_has_the_number_of_the_document() {
     assert_numbered(&[
         Payload::Election(ElectionMessage::Election { term }),
         Payload::Mutex { resource: ResourceId(0), epoch: 1, message: MutexMessage::Token { serial } },
-        Payload::Locks { epoch: 1, message: LockMessage::Victim { age: Age { stamp, node: id }, wait: 1 } },
+        Payload::Locks { epoch: 1, message: LockMessage::Victim { wait: 1 } },
         Payload::Cache { epoch: 1, message: CacheMessage::Read { question: 1 } },
         Payload::Commit { epoch: 1, message: CommitMessage::Prepare { transaction: TransactionId(1) } },
         Payload::Marker { epoch: 1, snapshot: 1 },
@@ -167,16 +167,16 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
     let (age, held) = (Age { stamp: 8, node }, ResourceSet(1));
     let path = [Hop { node, wait: 1 }].into_iter().collect();
     assert_numbered(&[
-        LockMessage::Register { held, age },
-        LockMessage::Request { resource, age },
-        LockMessage::Grant { resource, age, serial: 1 },
-        LockMessage::Wait { resource, age, holder: node },
-        LockMessage::Die { resource, age },
-        LockMessage::Wound { resource, age },
-        LockMessage::Release { resource, age },
-        LockMessage::Claim { resources: held, age },
-        LockMessage::Probe { resource, confirming: false, path, youngest: age },
-        LockMessage::Victim { age, wait: 1 },
+        LockMessage::Register { held, age, ticket: 1 },
+        LockMessage::Request { resource, age, ticket: 1 },
+        LockMessage::Grant { resource, ticket: 1, serial: 1 },
+        LockMessage::Wait { resource, ticket: 1, holder: node },
+        LockMessage::Die { resource, ticket: 1 },
+        LockMessage::Wound { resource, ticket: 1 },
+        LockMessage::Release { resource, ticket: 1 },
+        LockMessage::Claim { resources: held },
+        LockMessage::Probe { resource, round: 1, confirming: false, path, youngest: age },
+        LockMessage::Victim { wait: 1 },
     ]);
     assert_numbered(&[
         CacheMessage::Known { version, value },

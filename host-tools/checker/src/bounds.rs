@@ -17,6 +17,10 @@ const TRIES_MAX: u32 = 1000;
 const CHANCE_MAX: f64 = 1e-3;
 /// Messages that one turn may take one after another, with all that hardening adds.
 const MESSAGES_A_TURN: i64 = 10;
+/// A deadlock is found and broken within this time on a network that loses nothing.
+const FOUND_WITHIN_US: i64 = 3_000_000;
+/// Who has to give up by its age has done so within this time on a network that loses nothing.
+const PREVENTED_WITHIN_US: i64 = 1_000_000;
 
 impl Setting {
     /// Time after a fault within which a hardened cluster must be in order again: suspicions are
@@ -40,6 +44,18 @@ impl Setting {
     #[must_use]
     pub fn longest_wait_us(&self) -> i64 {
         self.settle_us() + self.on_stage(2 * self.round_us())
+    }
+
+    /// Time within which a deadlock is found and broken while nothing disturbs: a probe now and then, twice round.
+    #[must_use]
+    pub fn found_within_us(&self) -> i64 {
+        self.on_stage(FOUND_WITHIN_US + 2 * self.late_us())
+    }
+
+    /// Time within which who has to give up by its age has been told, and has.
+    #[must_use]
+    pub fn prevented_within_us(&self) -> i64 {
+        self.on_stage(PREVENTED_WITHIN_US + self.late_us())
     }
 
     /// Time in which everybody has had a turn, the visits themselves not counted.

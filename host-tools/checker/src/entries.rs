@@ -1,7 +1,10 @@
 //! Visits to critical sections, put together from requests, entries, renewals and exits.
 
 use crate::{index::Trace, trace::Event};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, VecDeque},
+};
 
 /// One visit. Events are indices into the trace.
 #[derive(Clone, PartialEq, Debug)]
@@ -83,6 +86,7 @@ impl Entries {
                             entries.keep(resource, entry);
                         }
                     }
+                    Event::Withdraw { resource } => drop(waiting.entry(resource).or_default().pop_front()),
                     Event::Fenced { resource, fence } => {
                         fenced.entry((resource.to_string(), *fence)).or_insert(index);
                     }
@@ -107,6 +111,34 @@ impl Entries {
             });
         }
         entries
+    }
+
+    /// Only those of resources that nodes take turns with: what can be locked is judged by other rules.
+    #[must_use]
+    pub fn of_turns<'a>(&'a self, trace: &Trace<'_>) -> Cow<'a, Entries> {
+        let setting = &trace.setting;
+        if setting.locks.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let is_turn = |index: &usize| match &trace.event(*index).event {
+            Event::Request { resource } => !setting.is_lock(resource),
+            _ => true,
+        };
+        let by_resource: BTreeMap<_, _> = self
+            .by_resource
+            .iter()
+            .filter(|(resource, _)| !setting.is_lock(resource))
+            .map(|(resource, list)| (resource.clone(), list.clone()))
+            .collect();
+        let requests = trace.events.iter().filter(|event| match &event.event {
+            Event::Request { resource } => !setting.is_lock(resource),
+            _ => false,
+        });
+        Cow::Owned(Entries {
+            by_resource,
+            outstanding: self.outstanding.iter().copied().filter(is_turn).collect(),
+            requests: requests.count() as u64,
+        })
     }
 
     /// Visits to all resources together.

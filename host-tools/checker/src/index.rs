@@ -76,6 +76,9 @@ impl<'a> Trace<'a> {
             trace.setting.ids =
                 trace.streams.keys().map(|(node, _)| *node).collect::<BTreeSet<_>>().into_iter().collect();
         }
+        if !trace.setting.known {
+            trace.setting.locks = lockable(events);
+        }
         if unstamped {
             trace.computed = trace.compute_stamps();
         }
@@ -187,4 +190,18 @@ impl<'a> Trace<'a> {
         }
         stamps.into_iter().map(Option::unwrap_or_default).collect()
     }
+}
+
+/// Without a `scenario` line: all resources, if the trace tells of waits or deadlocks, else none.
+fn lockable(events: &[TraceEvent]) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    let mut told = false;
+    for event in events {
+        match &event.event {
+            Event::Wait { .. } | Event::Deadlock { .. } => told = true,
+            Event::Request { resource } => drop(names.insert(resource.to_string())),
+            _ => {}
+        }
+    }
+    if told { names.into_iter().collect() } else { Vec::new() }
 }

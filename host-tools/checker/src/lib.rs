@@ -16,6 +16,7 @@ pub mod snapshot;
 mod starved;
 pub mod summary;
 pub mod trace;
+mod wait_for;
 
 pub use cluster::Cluster;
 pub use entries::{Entries, Entry};
@@ -26,3 +27,4 @@ pub use render::{many, render, span};
 pub use setting::{Setting, scenario_event};
 pub use summary::{NetworkStats, RunInfo, Summary, judge};
 pub use trace::{Event, Fault, NodeRef, TraceError, TraceEvent};
+pub use wait_for::{Circle, Edge, WaitFor};

@@ -2,7 +2,7 @@
 
 use crate::{
     snapshot::Snapshot,
-    summary::{ClockSection, ElectionSection, MutexSection, Summary},
+    summary::{ClockSection, DeadlockSection, ElectionSection, MutexSection, Summary},
 };
 use std::fmt::Write as _;
 
@@ -50,6 +50,9 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     }
     if let Some(mutex) = &summary.mutex {
         turns(&mut out, &ink, mutex, summary.clock.as_ref());
+    }
+    if let Some(deadlock) = &summary.deadlock {
+        locks(&mut out, &ink, deadlock);
     }
     snapshots(&mut out, &ink, &summary.snapshots);
     verdict(&mut out, &ink, summary);
@@ -188,6 +191,39 @@ fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&Clock
         let skew = clock.and_then(|clock| clock.skew_ppm.get(node)).and_then(|skew| skew.real);
         let skew = skew.map_or(String::new(), |ppm| format!(" {}", ink.faint(&format!("crystal {ppm:+} ppm"))));
         let _ = writeln!(out, "  {node:>5} {count:>6} {}{skew}", ink.paint("32", &bar));
+    }
+}
+
+fn locks(out: &mut String, ink: &Ink, deadlock: &DeadlockSection) {
+    let mut parts = vec![format!(
+        "{}: {}, {} of {} requests waited",
+        deadlock.strategy,
+        many(deadlock.transactions, "transaction"),
+        deadlock.waits,
+        deadlock.requests
+    )];
+    if let Some(wait) = deadlock.wait_us {
+        parts.push(format!("granted after {} (p99 {})", span(wait.median), span(wait.p99)));
+    }
+    if let Some(count) = deadlock.messages_per_transaction {
+        parts.push(format!("{count:.1} messages a transaction, {} repeated", deadlock.retransmissions));
+    }
+    for (reason, count) in &deadlock.abandons {
+        parts.push(format!("gave back {}: {count}", reason.replace('_', " ")));
+    }
+    parts.push(format!("{} found", many(deadlock.found.len() as u64, "deadlock")));
+    paragraph(out, &ink.title("Locks"), 5, &parts.join(" · "));
+    for found in deadlock.found.iter().take(ROWS_MAX) {
+        let cycle: Vec<String> = found.cycle.iter().map(u16::to_string).collect();
+        let after = match found.after_us {
+            Some(after) => format!(", {} after it closed", span(after)),
+            None => ", which never was".to_owned(),
+        };
+        let victim = found.victim.map_or(String::new(), |victim| format!(", {victim} gives back"));
+        let _ = writeln!(out, "  {} {}: found by {}{after}{victim}", span(found.at_us), cycle.join(", "), found.by);
+    }
+    if deadlock.found.len() > ROWS_MAX {
+        let _ = writeln!(out, "  and {} more", deadlock.found.len() - ROWS_MAX);
     }
 }
 

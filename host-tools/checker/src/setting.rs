@@ -1,7 +1,7 @@
 //! What a trace says about the run it comes from.
 
 use crate::trace::Event;
-use compasso_scenario::{Action, Scenario, clock_name, detector_name, election_name, mutex_name};
+use compasso_scenario::{Action, Scenario, clock_name, detector_name, election_name, mutex_name, strategy_name};
 use compasso_wire::config::MutexChoice;
 use serde_json::{Map, Value, json};
 
@@ -27,6 +27,10 @@ pub struct Setting {
     pub detector: Option<String>,
     /// `None` if unknown.
     pub mutex: Option<String>,
+    /// What is done about deadlocks; `None` if nothing is locked, or it is unknown.
+    pub strategy: Option<String>,
+    /// The resources that can be locked.
+    pub locks: Vec<String>,
     /// Requests are ordered by priority, not by time: such a rule promises no order.
     pub by_priority: bool,
     /// How long a grant lasts.
@@ -65,6 +69,8 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "election": election_name(scenario.election.algorithm),
         "detector": detector_name(scenario.election.detector),
         "mutex": mutex_name(&scenario.mutex.algorithm),
+        "deadlock": scenario.locks.map_or("none", |locks| strategy_name(locks.strategy)),
+        "locks": scenario.names.resources.get(usize::from(scenario.mutex.resources)..).unwrap_or(&[]),
         "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true, .. }),
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
@@ -117,6 +123,12 @@ impl Setting {
             election: text("election"),
             detector: text("detector"),
             mutex: text("mutex"),
+            strategy: text("deadlock").filter(|strategy| strategy != "none"),
+            locks: map
+                .get("locks")
+                .and_then(Value::as_array)
+                .map(|names| names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+                .unwrap_or_default(),
             by_priority: map.get("by_priority").and_then(Value::as_bool).unwrap_or(false),
             lease_us: number("lease_us", 1_000_000),
             drift_ppm: number("drift_ppm", 200).min(1_000_000),
@@ -135,6 +147,12 @@ impl Setting {
     #[must_use]
     pub fn unknown() -> Setting {
         Setting { known: false, ..Setting::from_line(&Map::new()) }
+    }
+
+    /// Whether the resource is one that can be locked.
+    #[must_use]
+    pub fn is_lock(&self, resource: &str) -> bool {
+        self.locks.iter().any(|name| name == resource)
     }
 
     /// True time of two boards compares only this well.

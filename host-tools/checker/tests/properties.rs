@@ -68,14 +68,51 @@ fn a_request_that_starves_violates_me2() {
     assert!(holds("good-central").checked.contains(&"ME2".to_owned()));
 }
 
+/// A circle of voters is no turn for anybody, and it is a deadlock.
+#[track_caller]
+fn is_a_deadlock_of_voters(name: &str, details: &[&str]) {
+    let report = report(name);
+    let violated: BTreeSet<&str> = report.violations.iter().map(|violation| violation.property.as_str()).collect();
+    assert_eq!(violated, BTreeSet::from(["ME2", "deadlock"]), "{name}");
+    for detail in details {
+        let told = report.violations.iter().any(|violation| violation.detail.contains(detail));
+        assert!(told, "{name}: {detail} is missing in {:#?}", report.violations);
+    }
+}
+
 #[test]
-fn a_deadlock_violates_me2_and_says_who_waits_for_whom() {
-    violates_exactly("me2-circle", "ME2", "0 waits for 1, 1 waits for 2, 2 waits for 0, a circle");
+fn a_deadlock_of_voters_violates_me2_and_deadlock_and_says_who_waits_for_whom() {
+    let circle = "0 waits for 1, 1 waits for 2, 2 waits for 0";
+    is_a_deadlock_of_voters("me2-circle", &[&format!("{circle}, a circle"), &format!("a deadlock: {circle}")]);
+}
+
+#[test]
+fn a_deadlock_that_is_left_standing_violates_deadlock() {
+    violates_exactly("deadlock-missed", "deadlock", "0 waits for 1, 1 waits for 0; nobody reported it");
+    violates_exactly("deadlock-reported", "deadlock", "it was reported, but nobody gave back");
+    violates_exactly("deadlock-ignored", "deadlock", "it stands to the end");
+    violates_exactly("deadlock-wait-die", "deadlock", "wait-die lets no circle stand");
+    violates_exactly("deadlock-order", "deadlock", "prevent-order lets no circle close");
+}
+
+#[test]
+fn a_reported_deadlock_that_never_was_violates_deadlock() {
+    violates_exactly("deadlock-phantom", "deadlock", "no moment at which they waited for each other in a circle");
+    violates_exactly("deadlock-stale", "deadlock", "no moment at which they waited for each other in a circle");
+    violates_exactly("deadlock-stranger", "deadlock", "its victim is not one of them");
+}
+
+#[test]
+fn a_deadlock_that_is_found_and_broken_is_no_violation() {
+    let report = holds("good-deadlock");
+    assert!(report.checked.contains(&"deadlock".to_owned()) && report.checked.contains(&"ME1".to_owned()));
+    assert!(report.not_checked.iter().any(|item| item.property == "ME2"), "locks are not turns");
 }
 
 #[test]
 fn a_circle_is_found_where_another_one_branches_off() {
-    violates_exactly("me2-circles", "ME2", "0 waits for 1, 1 waits for 2, 2 waits for 3, 3 waits for 0, a circle");
+    let circle = "0 waits for 1, 1 waits for 2, 2 waits for 3, 3 waits for 0";
+    is_a_deadlock_of_voters("me2-circles", &[&format!("{circle}, a circle"), "a deadlock: "]);
 }
 
 /// What is said of one property that was not checked, or not all of it.

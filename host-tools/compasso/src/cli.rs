@@ -121,6 +121,7 @@ pub struct ReportArgs {
 #[command(after_help = "Examples:
   compasso compare mutex                      messages, delays, bytes, load and fairness, 5 nodes
   compasso compare election --nodes 9         best and worst cases, staged exactly
+  compasso compare deadlock                   transactions, messages and what had to be given back
   compasso compare mutex --json               for machines: one document on stdout
   compasso compare mutex --on qemu            the same on emulated boards, in real time
   compasso compare mutex --svg cost.svg       the chart over N, somewhere else
@@ -129,7 +130,7 @@ Each number stands beside its formula; ≠ marks one that the formula does not e
 exclusion is measured at low load (one at a time) and at full load (everybody always wants).
 The chart over N is always simulated.")]
 pub struct CompareArgs {
-    /// What to compare: mutex or election.
+    /// What to compare: mutex, election or deadlock.
     pub family: String,
     /// How many nodes.
     #[arg(long, default_value_t = 5, value_name = "N")]

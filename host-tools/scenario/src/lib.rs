@@ -5,6 +5,7 @@
 //! performs the same experiment.
 
 mod command;
+mod deadlock;
 mod error;
 pub mod faults;
 mod model;

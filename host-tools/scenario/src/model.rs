@@ -139,6 +139,10 @@ pub struct Expect {
     pub terms_min: Option<u64>,
     /// At least so many regenerated tokens.
     pub regenerated_min: Option<u64>,
+    /// At least so many transactions that held all they wanted and gave it back.
+    pub transactions_min: Option<u64>,
+    /// At least so many deadlocks that were found.
+    pub deadlocks_min: Option<u64>,
     /// At least so many snapshots that were completed.
     pub snapshots_min: Option<u64>,
     /// So many receives whose send lies in a counted gap of the telemetry.

@@ -1,6 +1,7 @@
 //! From TOML to a checked scenario.
 
 use crate::{
+    deadlock,
     error::ScenarioError,
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, uniform_ppm},
     reader::{Field, Section, Source},
@@ -12,7 +13,7 @@ use compasso_algorithms::mutex::voting_sets::{self, Flaw};
 use compasso_wire::{
     Duration, NodeSet,
     config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
-    limits::MEMBERS_MAX,
+    limits::{MEMBERS_MAX, RESOURCES_MAX},
 };
 use std::path::Path;
 use toml::de::DeTable;
@@ -98,7 +99,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let (clock, uniform_ppm) = clock(root, &ids, seed)?;
     let election = election(root)?;
     let (mutex, mut resources, token_rest) = mutex(root, &ids)?;
-    let locks = services::locks(root, &mut resources)?;
+    let locks = deadlock::locks(root, &mut resources)?;
     let cache = services::cache(root)?;
     let commit = services::commit(root)?;
     let snapshots = services::snapshots(root)?;
@@ -277,7 +278,7 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duratio
         token_rest = rest;
     }
     if let Some(field) = section.get("resources") {
-        resources = services::resources(&field, &[])?;
+        resources = services::resources(&field, &[], RESOURCES_MAX)?;
         mutex.resources = resources.len() as u8;
     }
     Ok((mutex, resources, token_rest))
@@ -461,6 +462,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
             "entries_each_min",
             "terms_min",
             "regenerated_min",
+            "transactions_min",
+            "deadlocks_min",
             "snapshots_min",
             "gaps",
             "violations",
@@ -473,6 +476,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("transactions_min", &mut expect.transactions_min),
+        ("deadlocks_min", &mut expect.deadlocks_min),
         ("snapshots_min", &mut expect.snapshots_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
@@ -495,6 +500,7 @@ fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>,
     }
     steps.sort_by_key(|(step, _)| step.at);
     step::check_order(&steps)?;
+    deadlock::check_claims(scenario, &steps)?;
     let mut steps: Vec<step::Step> = steps.into_iter().map(|(step, _)| step).collect();
     let taken = steps.iter_mut().filter_map(|step| match &mut step.action {
         Action::Snapshot { number, .. } => Some(number),

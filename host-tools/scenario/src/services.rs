@@ -1,4 +1,4 @@
-//! The sections of what is built on turns, leaders and time: locks, cache, commit, snapshots.
+//! The sections of what is built on turns, leaders and time: cache, commit, snapshots; and names of resources.
 
 use crate::{
     error::ScenarioError,
@@ -6,59 +6,36 @@ use crate::{
     reader::{Field, Section},
 };
 use compasso_wire::{
-    Duration,
-    config::{Cache, Commit, DeadlockStrategy, LockWorkload, Locks, SnapshotMethod},
+    config::{Cache, Commit, SnapshotMethod},
     limits::RESOURCES_MAX,
 };
 
-/// `[deadlock]`: its resources are added to those that are known already.
-pub(crate) fn locks(root: &Section<'_>, resources: &mut Vec<String>) -> Result<Option<Locks>, ScenarioError> {
-    let Some(section) = section(root, "deadlock")? else { return Ok(None) };
-    section.refuse_unknown(&["strategy", "resources", "workload"], &[])?;
-    let strategy = section.require("strategy", "what is done about deadlocks")?.choose(
-        &[("ignore", DeadlockStrategy::Ignore)],
-        &["detect", "prevent-order", "wait-die", "wound-wait", "avoid"],
-    )?;
-    let Some(named) = section.get("resources") else { return Ok(None) };
-    let added = self::resources(&named, resources)?;
-    let count = added.len() as u8;
-    resources.extend(added);
-    let workload = section.get("workload").map(|field| lock_workload(&field, count)).transpose()?;
-    Ok(Some(Locks { strategy, count, workload }))
-}
-
-fn lock_workload(field: &Field<'_>, count: u8) -> Result<LockWorkload, ScenarioError> {
-    let table = field.table("a table like { every = \"200ms\", hold = \"5ms\", several = 2 }")?;
-    table.refuse_unknown(&["every", "hold", "several"], &[])?;
-    Ok(LockWorkload {
-        every: positive(&table.require("every", "a duration like \"200ms\"")?)?,
-        hold: table.require("hold", "a duration like \"5ms\"")?.duration()?,
-        several: table.get("several").map_or(Ok(2.min(u64::from(count))), |field| {
-            field.integer(1..=u64::from(count), "how many resources one transaction takes")
-        })? as u8,
-    })
-}
-
-/// A list of names that differ from each other and from `known`.
-pub(crate) fn resources(field: &Field<'_>, known: &[String]) -> Result<Vec<String>, ScenarioError> {
+/// A list of at most `most` names that differ from each other and from `known`.
+pub(crate) fn resources(field: &Field<'_>, known: &[String], most: usize) -> Result<Vec<String>, ScenarioError> {
     let mut names: Vec<String> = Vec::new();
     for item in field.list("a list of names like [\"a\", \"b\"]")? {
-        let name = item.string()?;
-        let fits =
-            (1..=32).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-        if !fits {
-            return Err(item.error("expected a name of at most 32 letters, digits, '-' and '_'"));
-        }
-        if names.iter().chain(known).any(|other| other == name) {
+        let name = name(&item)?;
+        if names.iter().chain(known).any(|other| *other == name) {
             return Err(item.error(format!("expected each resource once; `{name}` occurs twice")));
         }
-        names.push(name.to_owned());
+        names.push(name);
     }
-    let room = RESOURCES_MAX - known.len();
+    let room = most.min(RESOURCES_MAX - known.len());
     if !(1..=room).contains(&names.len()) {
         return Err(field.error(format!("expected 1 to {room} names, found {}", names.len())));
     }
     Ok(names)
+}
+
+/// A resource's name.
+pub(crate) fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
+    let name = field.string()?;
+    let fits = (1..=32).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err(field.error("expected a name of at most 32 letters, digits, '-' and '_'"))
+    }
 }
 
 /// `[cache]`.
@@ -84,11 +61,4 @@ pub(crate) fn snapshots(root: &Section<'_>) -> Result<SnapshotMethod, ScenarioEr
     section.get("method").map_or(Ok(SnapshotMethod::Markers), |field| {
         field.choose(&[("markers", SnapshotMethod::Markers), ("unsynchronized", SnapshotMethod::Unsynchronized)], &[])
     })
-}
-
-fn positive(field: &Field<'_>) -> Result<Duration, ScenarioError> {
-    match field.duration()? {
-        Duration::ZERO => Err(field.error("expected more than no time")),
-        span => Ok(span),
-    }
 }

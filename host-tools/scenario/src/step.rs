@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 13] = [
+const ACTIONS: [&str; 16] = [
     "crash",
     "restart",
     "pause",
@@ -129,12 +129,14 @@ const ACTIONS: [&str; 13] = [
     "elect",
     "set_skew",
     "drop_token",
+    "acquire",
+    "release",
+    "claims",
     "event",
     "send",
     "snapshot",
 ];
-const LATER_ACTIONS: [&str; 8] =
-    ["acquire", "release", "claims", "leap", "time_server", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 5] = ["leap", "time_server", "read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -199,6 +201,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
                     .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
+        "acquire" | "release" | "claims" => crate::deadlock::action(&field, name, scenario)?,
         "snapshot" => Action::Snapshot { node: field.id(ids)?, number: 0 },
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;

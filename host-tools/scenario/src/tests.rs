@@ -117,11 +117,9 @@ fn names_of_later_versions_are_refused_by_name() {
     );
     refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
     refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
-    refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
     refuses("[cache]\n", 3, "cache", "`cache` is a known name");
     refuses("[commit]\n", 3, "commit", "`commit` is a known name");
     refuses("[[step]]\nat = \"1s\"\nleap = 1\n", 5, "step[0].leap", "`leap` is a known name");
-    good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
 }
 
 #[test]
@@ -289,4 +287,49 @@ fn the_shipped_concert_is_read() {
     let concert = Scenario::load(path).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(concert.ids.len(), 5);
     assert_eq!(concert.expect.leader, Some(4));
+}
+
+#[test]
+fn every_strategy_of_the_interface_is_performed_also_without_resources() {
+    for name in ["ignore", "detect", "prevent-order", "wait-die", "wound-wait", "avoid"] {
+        let scenario = good(&format!("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"{name}\"\n"));
+        let locks = scenario.locks.unwrap();
+        assert_eq!((crate::strategy_name(locks.strategy), locks.count), (name, 0));
+    }
+    refuses("[deadlock]\nstrategy = \"hope\"\n", 4, "deadlock.strategy", "expected one of: ignore, detect");
+    refuses("[deadlock]\n", 3, "deadlock.strategy", "missing");
+}
+
+#[test]
+fn resources_are_those_that_steps_name_in_the_order_of_their_names() {
+    let scenario = good(
+        "nodes = 2\nduration = \"9s\"\n[mutex]\nalgorithm = \"central\"\n[deadlock]\nstrategy = \"detect\"\n\
+         [[step]]\nat = \"1s\"\nacquire = { node = 0, resources = [\"pear\", \"fig\"] }\n\
+         [[step]]\nat = \"2s\"\nrelease = { node = 0, resource = \"apple\" }\n",
+    );
+    assert_eq!(scenario.names.resources, ["cs", "apple", "fig", "pear"]);
+    assert_eq!(scenario.locks.unwrap().count, 3);
+    let taken = match scenario.steps[0].action {
+        Action::Acquire { node: 0, resources } => resources.iter().map(|resource| resource.0).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(taken, [2, 3]);
+}
+
+#[test]
+fn what_cannot_be_locked_is_refused() {
+    let deadlock = "[deadlock]\nstrategy = \"detect\"\nresources = [\"a\", \"b\"]\n";
+    let step = |action: &str| format!("{deadlock}[[step]]\nat = \"1s\"\n{action}\n");
+    refuses(&step("acquire = { node = 0, resource = \"c\" }"), 8, "step[0].acquire.resource", "one of: a, b");
+    refuses(&step("acquire = { node = 0 }"), 8, "step[0].acquire", "expected `resources");
+    refuses(&step("acquire = { node = 0, resources = [] }"), 8, "step[0].acquire.resources", "at least one");
+    refuses(&step("release = { node = 9, resource = \"a\" }"), 8, "step[0].release.node", "one of: 0, 1");
+    refuses("[[step]]\nat = \"1s\"\nacquire = { node = 0, resource = \"a\" }\n", 5, "step[0].acquire", "[deadlock]");
+    refuses("[deadlock]\nstrategy = \"detect\"\nresources = [\"a\", \"cs\"]\n", 5, "deadlock.resources[1]", "twice");
+    let workload = "workload = { every = \"1s\", hold = \"1ms\", several = 3 }\n";
+    refuses(&format!("{deadlock}{workload}"), 6, "deadlock.workload.several", "from 1 to 2");
+    refuses(&format!("[deadlock]\nstrategy = \"detect\"\n{workload}"), 5, "deadlock.workload", "`resources`");
+    let avoid = "[deadlock]\nstrategy = \"avoid\"\n[[step]]\nat = \"1s\"\nclaims = { node = 0, resources = [\"a\"] }\n";
+    let beyond = "[[step]]\nat = \"2s\"\nacquire = { node = 0, resources = [\"a\", \"b\"] }\n";
+    refuses(&format!("{avoid}{beyond}"), 8, "step[1]", "claims \"b\"");
 }

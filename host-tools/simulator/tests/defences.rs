@@ -78,6 +78,41 @@ fn without_the_keeper_nobody_is_fenced() {
     assert_eq!(without, 0);
 }
 
+/// Locks are held for long while the view changes, time and again.
+fn long_locks(seed: u64) -> Scenario {
+    let text = format!(
+        "name = \"locks\"\nnodes = 5\nseed = {seed}\nduration = \"20s\"\n[election]\nalgorithm = \"bully\"\n\
+         [deadlock]\nstrategy = \"prevent-order\"\nresources = [\"a\", \"b\", \"c\"]\n\
+         workload = {{ every = \"20ms\", hold = \"200ms\", several = 2 }}\n[network]\nloss = 0.01\n\
+         [[step]]\nat = \"4s\"\ncrash = 4\n[[step]]\nat = \"7s\"\nrestart = 4\n\
+         [[step]]\nat = \"10s\"\ncrash = 3\n[[step]]\nat = \"13s\"\nrestart = 3\n"
+    );
+    Scenario::parse(&text, "locks").unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn without_registration_a_new_home_grants_what_somebody_holds() {
+    let mut without = Vec::new();
+    for seed in SEEDS {
+        let trace = perform(&long_locks(seed)).trace;
+        assert!(broken(&trace).is_empty(), "seed {seed}: {:#?}", check(&trace).violations);
+        without.extend(broken(&perform_without(&long_locks(seed), Defence::Registration).trace));
+    }
+    assert!(without.contains(&"ME1".to_owned()), "{without:?}");
+}
+
+#[test]
+fn without_confirmation_a_release_that_crosses_a_probe_is_called_a_deadlock() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/lessons/phantom-deadlock.toml");
+    let lesson = std::fs::read_to_string(path).unwrap().replace("\nhardening = false\n", "\nhardening = true\n");
+    for seed in SEEDS {
+        let scenario = Scenario::parse(&lesson, "phantom").unwrap().with_seed(seed);
+        assert!(broken(&perform(&scenario).trace).is_empty(), "seed {seed}");
+        let without = broken(&perform_without(&scenario, Defence::Confirmation).trace);
+        assert_eq!(without, ["deadlock"], "seed {seed}");
+    }
+}
+
 #[test]
 fn without_heeding_snapshots_on_every_datagram_a_marker_is_overtaken() {
     let steps: String =

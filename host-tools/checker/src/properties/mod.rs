@@ -6,6 +6,7 @@
 mod causality;
 mod clock_monotonic;
 mod cut;
+pub(crate) mod deadlock;
 mod e1;
 mod e2;
 mod fence;
@@ -13,6 +14,7 @@ mod me1;
 mod me2;
 mod me3;
 mod token;
+mod votes;
 mod waits;
 
 use crate::{
@@ -89,13 +91,15 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     let mut findings = Findings::default();
     causality::check(trace, &mut findings);
     me1::check(trace, entries, &mut findings);
-    me2::check(trace, entries, &mut findings);
-    me3::check(trace, entries, &mut findings);
+    let turns = entries.of_turns(trace);
+    me2::check(trace, &turns, &mut findings);
+    me3::check(trace, &turns, &mut findings);
     e1::check(trace, &mut findings);
     e2::check(trace, &mut findings);
     token::check(trace, &mut findings);
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
+    deadlock::check(trace, entries, &mut findings);
     cut::check(trace, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
@@ -109,10 +113,6 @@ fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
         _ => "the trace has no intervals".to_owned(),
     };
     findings.not_checked("clock-bound", &bound, 1);
-    let has = |wanted: &str| trace.events.iter().any(|event| event.event.name() == wanted);
-    let waits = has("wait") || has("deadlock");
-    let deadlock = if waits { "this version does not check deadlocks" } else { "no deadlock strategy in this run" };
-    findings.not_checked("deadlock", deadlock, 1);
 }
 
 /// Nodes in order, each once.

@@ -9,6 +9,17 @@ const MUTEX: [&str; 11] =
     ["token", "request", "grant", "denied", "acknowledge", "ok", "deferred", "release", "inquire", "yield", "fail"];
 const MUTEX_HARDENING: [&str; 5] = ["ack", "census", "census_reply", "access", "access_reply"];
 const CLOCK: [&str; 2] = ["time_request", "time_reply"];
+const LOCKS: [&str; 9] = [
+    "lock_request",
+    "lock_grant",
+    "lock_wait",
+    "lock_die",
+    "lock_wound",
+    "lock_release",
+    "lock_claim",
+    "lock_probe",
+    "lock_victim",
+];
 
 /// Counts of sends.
 #[derive(Default)]
@@ -54,6 +65,14 @@ impl Messages {
 
     pub(super) fn mutex_hardening(&self) -> BTreeMap<String, u64> {
         self.sent(&MUTEX_HARDENING)
+    }
+
+    pub(super) fn locks(&self) -> BTreeMap<String, u64> {
+        self.sent(&LOCKS)
+    }
+
+    pub(super) fn locks_again(&self) -> u64 {
+        self.repeats(&LOCKS)
     }
 
     pub(super) fn clock(&self) -> BTreeMap<String, u64> {

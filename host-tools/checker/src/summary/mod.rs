@@ -1,6 +1,7 @@
 //! The summary of a run: `summary.json`, and what a person reads.
 
 mod clock;
+mod deadlock;
 mod leadership;
 mod messages;
 mod mutex;
@@ -10,7 +11,8 @@ mod stats;
 pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};
 pub use sections::{
-    ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary,
+    ClockSection, DeadlockSection, ElectionSection, Expectation, Found, Injected, MutexSection, NetworkSection,
+    NetworkStats, Skew, Summary,
 };
 pub use stats::{MedianMax, RoundTrip, Stats};
 
@@ -75,10 +77,10 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         election: (scenario.election.algorithm != ElectionChoice::None)
             .then(|| election(scenario, &leadership, &messages)),
         mutex: (scenario.mutex.algorithm != MutexChoice::None)
-            .then(|| mutex::section(scenario, &trace, &entries, &messages)),
+            .then(|| mutex::section(scenario, &trace, &entries.of_turns(&trace), &messages)),
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages)),
-        deadlock: None,
+        deadlock: scenario.locks.map(|locks| deadlock::section(scenario, &locks, &trace, &entries, &messages)),
         snapshots: Snapshot::all(&trace),
         network: network(info.network, &trace),
         faults: faults(&trace),
@@ -210,6 +212,9 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    let deadlock = summary.deadlock.as_ref();
+    at_least("transactions_min", expect.transactions_min, deadlock.map_or(0, |deadlock| deadlock.transactions));
+    at_least("deadlocks_min", expect.deadlocks_min, deadlock.map_or(0, |deadlock| deadlock.found.len() as u64));
     let complete = summary.snapshots.iter().filter(|snapshot| snapshot.complete).count();
     at_least("snapshots_min", expect.snapshots_min, complete as u64);
     if let Some(wanted) = expect.gaps {

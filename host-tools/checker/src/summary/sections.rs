@@ -41,8 +41,8 @@ pub struct Summary {
     pub mutex: Option<MutexSection>,
     /// The clocks; nothing if they are not synchronized.
     pub clock: Option<ClockSection>,
-    /// Deadlocks; nothing while the strategy is to ignore them.
-    pub deadlock: Option<Value>,
+    /// Locks and deadlocks; nothing if the scenario has no `[deadlock]` section.
+    pub deadlock: Option<DeadlockSection>,
     /// The snapshots that were taken; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
@@ -136,6 +136,54 @@ pub struct MutexSection {
     pub regenerated: u64,
     /// Accesses refused for a stale fence.
     pub fenced: u64,
+}
+
+/// Locks and deadlocks.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DeadlockSection {
+    /// What is done about deadlocks.
+    pub strategy: String,
+    /// The deadlocks that were reported, each once.
+    pub found: Vec<Found>,
+    /// Circles that closed in the true wait-for graph.
+    pub closed: u64,
+    /// Those that still stood at the end.
+    pub standing: u64,
+    /// Transactions that held all they wanted and gave it back.
+    pub transactions: u64,
+    /// Those of each node.
+    pub by_node: BTreeMap<u16, u64>,
+    /// How often a transaction gave everything back and tried again, by reason.
+    pub abandons: BTreeMap<String, u64>,
+    /// Requests made.
+    pub requests: u64,
+    /// Requests that had to wait for somebody.
+    pub waits: u64,
+    /// From a request to its grant.
+    pub wait_us: Option<Stats>,
+    /// The same, on average.
+    pub wait_mean_us: Option<f64>,
+    /// Messages about locks, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Those, for each transaction.
+    pub messages_per_transaction: Option<f64>,
+    /// Repeats of those.
+    pub retransmissions: u64,
+}
+
+/// A deadlock that was reported.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Found {
+    /// Who waited in a circle.
+    pub cycle: Vec<u16>,
+    /// Who has to give back.
+    pub victim: Option<u16>,
+    /// Who reported it first.
+    pub by: u16,
+    /// When.
+    pub at_us: i64,
+    /// How long after the circle had closed; nothing if there was none.
+    pub after_us: Option<i64>,
 }
 
 /// A crystal's rate.

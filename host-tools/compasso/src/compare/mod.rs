@@ -2,6 +2,7 @@
 
 mod book;
 mod chart;
+mod deadlock;
 mod election;
 mod mutex;
 mod observe;
@@ -37,6 +38,7 @@ const MESSAGE_MS: (u64, u64) = (1, 5);
 enum Family {
     Mutex,
     Election,
+    Deadlock,
 }
 
 impl Family {
@@ -44,10 +46,11 @@ impl Family {
         match name {
             "mutex" => Ok(Family::Mutex),
             "election" => Ok(Family::Election),
-            "clock" | "deadlock" => {
-                Err(format!("compare {name}: a known family, but this version compares only: mutex, election"))
-            }
-            _ => Err(format!("compare {name}: expected a family, one of: mutex, election")),
+            "deadlock" => Ok(Family::Deadlock),
+            "clock" => Err(format!(
+                "compare {name}: a known family, but this version compares only: mutex, election, deadlock"
+            )),
+            _ => Err(format!("compare {name}: expected a family, one of: mutex, election, deadlock")),
         }
     }
 
@@ -55,6 +58,7 @@ impl Family {
         match self {
             Family::Mutex => "mutex",
             Family::Election => "election",
+            Family::Deadlock => "deadlock",
         }
     }
 }
@@ -109,6 +113,7 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
     let compared = match family {
         Family::Mutex => compare_mutex(talk, nodes, stage)?,
         Family::Election => compare_election(talk, nodes, stage)?,
+        Family::Deadlock => compare_deadlock(talk, nodes, stage)?,
     };
     let mut outcome = if compared.broken.is_empty() { Outcome::Held } else { Outcome::Violated };
     let interrupted = stage.interrupted();
@@ -131,6 +136,7 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
         let drawn = match family {
             Family::Mutex => chart_mutex(talk, nodes)?,
             Family::Election => chart_election(talk, nodes)?,
+            Family::Deadlock => chart_deadlock(talk, nodes)?,
         };
         write(&svg, &drawn)?;
         talk.say(&format!("chart over N written to {}", svg.display()));
@@ -228,6 +234,44 @@ fn compare_election(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, T
     })
 }
 
+/// The runs of every strategy with so many nodes.
+fn deadlock_rows(talk: Talk, counts: &[u16], stage: &Stage, message_ms: u64) -> Rows<deadlock::Row> {
+    let mut names = Vec::new();
+    let mut scenarios = Vec::new();
+    for nodes in counts {
+        for strategy in deadlock::STRATEGIES {
+            for load in [deadlock::Load::Low, deadlock::Load::Full] {
+                scenarios.push(deadlock::scenario(strategy, *nodes, load, message_ms).map_err(bug)?);
+            }
+            names.push((*nodes, strategy));
+        }
+    }
+    let observed = stage.perform(talk, "deadlock", &scenarios)?;
+    let runs = names.into_iter().zip(observed.chunks(2));
+    let rows = runs.filter_map(|((nodes, strategy), runs)| match runs {
+        [Some(low), Some(full)] => Some((nodes, deadlock::row(strategy, low, full))),
+        _ => None,
+    });
+    let rows = rows.collect();
+    Ok((rows, observed.into_iter().flatten().collect()))
+}
+
+fn compare_deadlock(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
+    let (message_ms, slack) = match stage {
+        Stage::Sim => (MESSAGE_MS.0, 0.0),
+        Stage::Qemu(_) => (MESSAGE_MS.1, 0.3),
+    };
+    let (rows, observed) = deadlock_rows(talk, &[nodes], stage, message_ms)?;
+    let rows: Vec<deadlock::Row> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(Compared {
+        starved: Vec::new(),
+        table: table::deadlock(&rows, nodes, stage.name(), message_us(&observed, message_ms), slack),
+        disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.strategy.to_owned()).collect(),
+        rows: rows.iter().map(|row| row.to_json(slack)).collect(),
+        broken: broken(observed),
+    })
+}
+
 fn starved(row: &mutex::Row) -> String {
     let promise = match row.algorithm {
         "voting" => "it promises a turn only with probability one",
@@ -244,7 +288,11 @@ fn message_us(observed: &[Observed], delay_ms: u64) -> f64 {
 }
 
 fn broken(observed: Vec<Observed>) -> Vec<Scenario> {
-    observed.into_iter().filter(|run| mutex::broken(run) > 0).map(|run| run.scenario).collect()
+    observed
+        .into_iter()
+        .filter(|run| mutex::broken(run) > 0 && deadlock::broken(run) > 0)
+        .map(|run| run.scenario)
+        .collect()
 }
 
 fn election_rows(talk: Talk, counts: &[u16], stage: &Stage) -> Rows<election::Row> {
@@ -302,4 +350,22 @@ fn chart_election(talk: Talk, nodes: u16) -> Result<String, Trouble> {
         Panel { title: title.to_owned(), series }
     });
     Ok(chart::draw("Election, simulated: textbook messages", "messages", &panels))
+}
+
+fn chart_deadlock(talk: Talk, nodes: u16) -> Result<String, Trouble> {
+    let (rows, _) = deadlock_rows(talk, &charted(nodes), &Stage::Sim, MESSAGE_MS.0)?;
+    type Value = fn(&deadlock::Row) -> Option<f64>;
+    let panels: [(&str, Value); 2] = [
+        ("transactions per second", |row| Some(row.per_second).filter(|rate| *rate > 0.0)),
+        ("messages per transaction", |row| row.messages),
+    ];
+    let panels = panels.map(|(title, value)| {
+        let series = deadlock::STRATEGIES.into_iter().map(|strategy| {
+            let of = rows.iter().filter(|(_, row)| row.strategy == strategy);
+            let points = of.filter_map(|(nodes, row)| Some((*nodes, value(row)?, None)));
+            Series { name: strategy.to_owned(), points: points.collect() }
+        });
+        Panel { title: title.to_owned(), series: series.filter(|series| !series.points.is_empty()).collect() }
+    });
+    Ok(chart::draw("Deadlock, simulated: two of N resources at a time, full load", "measured", &panels))
 }

@@ -26,7 +26,8 @@ impl Observed {
         let summary = judge(trace, &RunInfo::new(scenario.clone(), stage, network));
         let mutex = summary.mutex.iter().flat_map(|mutex| mutex.messages.keys());
         let election = summary.election.iter().flat_map(|election| election.messages.keys());
-        let kinds: BTreeSet<String> = mutex.chain(election).cloned().collect();
+        let locks = summary.deadlock.iter().flat_map(|deadlock| deadlock.messages.keys());
+        let kinds: BTreeSet<String> = mutex.chain(election).chain(locks).cloned().collect();
         let elect_at = scenario.steps.iter().find(|step| matches!(step.action, Action::Elect(_))).map(|step| step.at.0);
         let called_us = elect_at.and_then(|at| called_us(trace, at as i64));
         let since_call = |last: Option<i64>| called_us.and_then(|called| last.map(|last| last - called));

@@ -2,7 +2,7 @@
 
 use super::{
     book::{Expected, short},
-    election, mutex,
+    deadlock, election, mutex,
 };
 use std::fmt::Write as _;
 
@@ -134,6 +134,64 @@ pub fn election(rows: &[election::Row], nodes: u16, stage: &str, message_us: f64
         "last: until the last message has arrived; both in message times. T, after which silence means death,",
     );
     note(&mut out, "is 2·T_trans + T_process = 90 ms. A repeat is not counted, nor what hardening adds.");
+    out
+}
+
+/// Deadlock.
+pub fn deadlock(rows: &[deadlock::Row], nodes: u16, stage: &str, message_us: f64, slack: f64) -> String {
+    let mut out = String::new();
+    let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", short(message_us / 1000.0));
+    let _ = writeln!(out, "{}  {}", title("deadlock"), faint(&facts));
+    let _ = writeln!(out, "{:15}{:^21}{:^64}", "", "low load", "full load");
+    let heading = format!(
+        "{:<15}{:>8}{:>6}{:>7}{:>9}{:>9}{:>8}{:>6}{:>8}{:>8}{:>7}{:>9}",
+        "", "messages", "book", "delay", "per s", "messages", "given", "book", "wait", "closed", "found", "standing"
+    );
+    let _ = writeln!(out, "{}", faint(&heading));
+    for row in rows {
+        let [low, delay, given_back, circles] = row.agree(slack);
+        let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.1}"));
+        let standing = format!("{:>9}", format!("{}{}", if circles == Some(false) { "≠" } else { "" }, row.standing));
+        let _ = writeln!(
+            out,
+            "{:<15}{}{}{}{:>9.1}{:>9}{}{}{:>8}{:>8}{:>7}{}",
+            row.strategy,
+            measured(row.low_messages, low, 8),
+            promised(row.low_book.expected, 6),
+            measured(row.low_delay, delay, 7),
+            row.per_second,
+            number(row.messages),
+            measured(row.given_back, given_back, 8),
+            promised(row.given_back_book.expected, 6),
+            number(row.wait),
+            row.closed,
+            row.found,
+            paint(if circles == Some(false) { "31" } else { "32" }, &standing),
+        );
+    }
+    out.push('\n');
+    for row in rows {
+        let line = format!("{:<15}{}", row.strategy, deadlock::definition(row.strategy));
+        definition(&mut out, &line, 15);
+    }
+    out.push('\n');
+    note(
+        &mut out,
+        "low load: one transaction at a time, k = 2 resources with their homes elsewhere; 3 messages a lock,",
+    );
+    note(
+        &mut out,
+        "avoid also sends the claim; delay from request to grant, 2 message times. full load: everybody takes",
+    );
+    note(
+        &mut out,
+        "2 of N resources (at most 8) in any order, again and again. per s: transactions of all nodes; given:",
+    );
+    note(
+        &mut out,
+        "times a transaction gave everything back; wait: mean from request to grant, in message times; closed:",
+    );
+    note(&mut out, "circles in the true wait-for graph; found: reported by a probe; standing: never broken.");
     out
 }
 
