@@ -14,6 +14,7 @@ pub use sections::{
 pub use stats::{MedianMax, RoundTrip, Stats};
 
 use crate::{
+    bounds::claims,
     entries::Entries,
     index::Trace,
     properties::check_all,
@@ -59,7 +60,8 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
     };
     let trace = Trace::new(events, Some(setting));
     let entries = Entries::of(&trace);
-    let findings = check_all(&trace, &entries);
+    let claims = claims(&trace);
+    let findings = check_all(&trace, &entries, &claims);
     let leadership = Leadership::of(&trace);
     let messages = Messages::of(&trace);
     let mut summary = Summary {
@@ -75,7 +77,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         mutex: (scenario.mutex.algorithm != MutexChoice::None)
             .then(|| mutex::section(scenario, &trace, &entries, &messages)),
         clock: (scenario.clock.sync != ClockChoice::None)
-            .then(|| clock::section(scenario, &trace, &leadership, &messages)),
+            .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: None,
         network: network(info.network, &trace),
         faults: faults(&trace),
