@@ -1,7 +1,7 @@
 //! What an algorithm is handed, and where it puts what it wants.
 
 use crate::members::Members;
-use compasso_wire::{Duration, Instant, NodeId, NodeSet, limits::MEMBERS_MAX};
+use compasso_wire::{Duration, Instant, Lists, NodeId, NodeSet, limits::MEMBERS_MAX};
 use heapless::Vec;
 
 /// Most messages that one input can cause: one to everybody, and a few answers.
@@ -27,10 +27,17 @@ pub trait Algorithm {
         message: Self::Message,
         cx: &mut Context<'_, Self::Message, Self::Event>,
     );
-    /// Acts on every deadline at or before `cx.now`; otherwise does nothing.
-    fn handle_timeout(&mut self, cx: &mut Context<'_, Self::Message, Self::Event>);
+    /// Acts on every deadline at or before `cx.now`; otherwise does nothing, as where there are none.
+    fn handle_timeout(&mut self, _cx: &mut Context<'_, Self::Message, Self::Event>) {}
     /// When to call `handle_timeout` next.
-    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+    /// The lists that leave with a message of its own, asked for when it leaves: a message that waits
+    /// is small, so the algorithm keeps them.
+    fn lists(&self, _message: &Self::Message) -> Lists {
+        Lists::default()
+    }
 }
 
 /// How slow the network and the nodes may be, as far as anybody knows.
@@ -83,6 +90,8 @@ pub struct Context<'a, M, E> {
     pub random: u32,
     /// What is known of delays.
     pub delays: Delays,
+    /// The lists that came with the message that is being handled.
+    pub lists: &'a Lists,
     /// Where messages and events go.
     pub output: &'a mut Output<M, E>,
 }

@@ -1,6 +1,6 @@
 //! Everybody who is configured, in ring order.
 
-use compasso_wire::{NodeId, NodeSet, limits::MEMBERS_MAX};
+use compasso_wire::{NodeId, NodeSet, RingList, limits::MEMBERS_MAX};
 use heapless::Vec;
 
 /// The configured nodes in ring order, and which of them this is.
@@ -94,6 +94,30 @@ impl Members {
             .and_then(|position| self.id(position))
             .unwrap_or(self.me)
     }
+
+    /// The ids of a list, in the order in which a message round the ring collected them.
+    #[must_use]
+    pub fn listed(&self, list: RingList) -> Vec<u16, MEMBERS_MAX> {
+        let count = self.ids.len();
+        (0..count)
+            .map(|step| (usize::from(list.first) + step) % count)
+            .filter(|position| list.members.contains(*position))
+            .filter_map(|position| self.id(position))
+            .map(|id| id.0)
+            .collect()
+    }
+
+    /// The list that these ids are; none if somebody in it is not a member.
+    #[must_use]
+    pub fn list(&self, ids: &[u16]) -> Option<RingList> {
+        let mut list = RingList::default();
+        for id in ids.iter().rev() {
+            let position = self.position(NodeId(*id))?;
+            list = RingList { first: position as u16, ..list };
+            list.members.insert(position);
+        }
+        Some(list)
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +135,15 @@ mod tests {
         assert_eq!(members.successor(NodeSet::EMPTY), NodeId(28), "alone");
         assert_eq!(members.highest(), NodeId(28));
         assert_eq!(members.majority(), 3);
+    }
+
+    #[test]
+    fn a_list_is_in_ring_order_from_its_originator() {
+        let members = Members::new(&[17, 24, 1, 28].map(NodeId), NodeId(28)).unwrap();
+        for ids in [&[][..], &[1], &[1, 28, 17], &[24, 1, 28, 17], &[28, 24]] {
+            assert_eq!(members.listed(members.list(ids).unwrap()), ids);
+        }
+        assert_eq!(members.list(&[1, 99]), None);
     }
 
     #[test]

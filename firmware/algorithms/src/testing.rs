@@ -1,7 +1,7 @@
 //! A world of several nodes with instant, reliable channels: for tests of the bare rules.
 
 use crate::{Algorithm, Context, Delays, Members, Output};
-use compasso_wire::{Duration, Instant, NodeId};
+use compasso_wire::{Duration, Instant, NO_LISTS, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Several nodes of one algorithm, and every message that was ever sent among them.
@@ -95,6 +95,7 @@ where
             lamport: self.lamport,
             random: (self.lamport as u32).wrapping_mul(2_654_435_761) >> 7,
             delays: Delays { trans: Duration(1000), process: Duration(100) },
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(node, &mut cx);

@@ -18,7 +18,7 @@ use compasso_algorithms::{
     },
 };
 use compasso_wire::{
-    ClusterTime, Event, Instant, NodeId,
+    ClusterTime, Event, Instant, NO_LISTS, NodeId,
     config::{Adjustment, BERKELEY_PULL_PPM},
     telemetry::Queue,
 };
@@ -52,6 +52,7 @@ impl Node {
             lamport: 0,
             random: 0,
             delays: self.delays(),
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(&mut self.time.berkeley, &mut cx);

@@ -13,6 +13,8 @@ pub enum Defence {
     Keeper,
     /// A returned node does not speak for itself until its earlier promises have ended.
     Quarantine,
+    /// A datagram of somebody who has taken part in a snapshot is taken in only after doing so oneself.
+    Heed,
 }
 
 /// Which defences are up: all of them, except in tests.

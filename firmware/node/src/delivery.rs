@@ -22,19 +22,29 @@ const REPEAT_FIRST: Duration = Duration::from_millis(40);
 /// ... and at most so long.
 const REPEAT_MAX: Duration = Duration::from_millis(400);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Pending {
     to: usize,
     index: u32,
     payload: Payload,
     /// Not worth repeating after this.
-    until: Option<Instant>,
+    until: Instant,
     send_at: Instant,
-    first_sent: Option<Instant>,
+    /// Means something only after the first try.
+    sent: Instant,
     tries: u8,
     /// It was reported as not acknowledged in time.
     reported: bool,
 }
+
+impl Pending {
+    fn first_sent(&self) -> Option<Instant> {
+        (self.tries > 0).then_some(self.sent)
+    }
+}
+
+/// After every other instant.
+const FOR_EVER: Instant = Instant(u64::MAX);
 
 /// Which of the two streams a message belongs to.
 #[must_use]
@@ -138,9 +148,9 @@ impl Delivery {
             to,
             index: positions.next_out,
             payload,
-            until,
+            until: until.unwrap_or(FOR_EVER),
             send_at: now,
-            first_sent: None,
+            sent: now,
             tries: 0,
             reported: false,
         };
@@ -162,7 +172,7 @@ impl Delivery {
                 let positions = channel.positions(stream(&pending.payload));
                 pending.index = positions.next_out;
                 positions.next_out += 1;
-                (pending.first_sent, pending.tries) = (None, 0);
+                pending.tries = 0;
             }
         } else {
             channel.life = life;
@@ -186,15 +196,16 @@ impl Delivery {
     }
 
     /// The peer has everything of that stream before `next`. Returns how long the newest of it took, if it was
-    /// sent once only.
+    /// sent once only; or how long one took that was reported as not acknowledged in time: that was wrong, and
+    /// whoever reckons with the round trip must learn of one that is too long rather than of none.
     pub fn handle_ack(&mut self, peer: usize, of: Stream, next: u32, now: Instant) -> Option<Duration> {
-        let took = self
-            .pending
-            .iter()
-            .filter(|pending| pending.to == peer && stream(&pending.payload) == of)
-            .filter(|pending| pending.index + 1 == next && pending.tries == 1)
-            .find_map(|pending| pending.first_sent)
-            .map(|sent| now.since(sent));
+        let arrived = |pending: &&Pending| {
+            pending.to == peer && stream(&pending.payload) == of && pending.index < next && pending.tries > 0
+        };
+        let since_first = |pending: &Pending| now.since(pending.sent);
+        let arrived = || self.pending.iter().filter(arrived);
+        let took = arrived().find(|pending| pending.index + 1 == next && pending.tries == 1).map(since_first);
+        let late = arrived().filter(|pending| pending.reported).map(since_first).max();
         self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
             channel.round_trip = match channel.round_trip {
@@ -202,7 +213,7 @@ impl Delivery {
                 known => Duration((known.0 * 7 + took.0) / 8),
             };
         }
-        took
+        took.max(late)
     }
 
     /// Takes message `index` of the peer's stream, if it is the next one. `floor`: the sender has
@@ -231,7 +242,7 @@ impl Delivery {
 
     /// The next message that is due to leave, for the first time or again.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Departure> {
-        self.pending.retain(|pending| pending.until.is_none_or(|until| now < until));
+        self.pending.retain(|pending| now < pending.until);
         let at = self.pending.iter().position(|pending| pending.send_at <= now)?;
         if !self.repeats && !goes_round(&self.pending.get(at)?.payload) {
             let Pending { to, payload, .. } = self.pending.remove(at);
@@ -249,8 +260,10 @@ impl Delivery {
         let again = pending.tries > 0;
         pending.send_at = now + repeat.times(1 << pending.tries.min(6)).min(REPEAT_MAX);
         pending.tries = pending.tries.saturating_add(1);
-        pending.first_sent.get_or_insert(now);
-        let body = Body::Ordered { life: channel.life, index: pending.index, floor, payload: pending.payload.clone() };
+        if !again {
+            pending.sent = now;
+        }
+        let body = Body::Ordered { life: channel.life, index: pending.index, floor, payload: pending.payload };
         Some(Departure { to, body, again })
     }
 
@@ -258,7 +271,7 @@ impl Delivery {
     /// reported once.
     pub fn poll_unacknowledged(&mut self, now: Instant, patience: Duration) -> Option<usize> {
         let overdue = self.pending.iter_mut().find(|pending| {
-            let late = pending.first_sent.is_some_and(|sent| now >= sent + patience);
+            let late = pending.first_sent().is_some_and(|sent| now >= sent + patience);
             late && !pending.reported && matches!(pending.payload, Payload::Election(_))
         })?;
         overdue.reported = true;
@@ -270,7 +283,7 @@ impl Delivery {
     pub fn unacknowledged_at(&self, patience: Duration) -> Option<Instant> {
         let waiting = self.pending.iter().filter(|pending| !pending.reported);
         let elections = waiting.filter(|pending| matches!(pending.payload, Payload::Election(_)));
-        elections.filter_map(|pending| pending.first_sent).min().map(|sent| sent + patience)
+        elections.filter_map(Pending::first_sent).min().map(|sent| sent + patience)
     }
 
     /// When [`Self::poll_transmit`] has something next.
@@ -310,6 +323,17 @@ mod tests {
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
         assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(53_000)), Some(Duration(3000)));
+    }
+
+    #[test]
+    fn an_acknowledgement_after_a_report_tells_how_long_to_wait() {
+        let mut delivery = Delivery::new(2, true);
+        let call = Payload::Election(ElectionMessage::Election { term: compasso_wire::Term(1) });
+        assert!(delivery.send(1, call, Instant(0), None));
+        delivery.poll_transmit(Instant(0)).unwrap();
+        delivery.poll_transmit(Instant(40_000)).unwrap();
+        assert_eq!(delivery.poll_unacknowledged(Instant(90_000), Duration(90_000)), Some(1));
+        assert_eq!(delivery.handle_ack(1, Stream::Election, 1, Instant(130_000)), Some(Duration(130_000)));
     }
 
     #[test]

@@ -68,9 +68,14 @@ impl Journal {
         self.vector.merge(&header.vector);
     }
 
-    /// Makes the next event's Lamport stamp exactly `stamp`, if that is still ahead.
-    pub fn advance_to(&mut self, stamp: u64) {
-        self.lamport.merge(stamp.saturating_sub(1));
+    /// Makes the next event's Lamport stamp exactly `stamp`. False, and nothing changes, if that has passed.
+    #[must_use]
+    pub fn advance_to(&mut self, stamp: u64) -> bool {
+        let ahead = stamp > self.lamport.read();
+        if ahead {
+            self.lamport.merge(stamp - 1);
+        }
+        ahead
     }
 
     /// Lamport and vector time of the last event.

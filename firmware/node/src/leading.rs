@@ -7,7 +7,7 @@ use compasso_algorithms::{
     election::{Command, Election, Event as Elected},
 };
 use compasso_wire::{
-    Event, Instant, NodeId, Payload, Term,
+    Event, Instant, NO_LISTS, NodeId, NodeSet, Payload, Term,
     config::ElectionChoice,
     message::{ElectionMessage, Heartbeat, HeartbeatAck},
     telemetry::Queue,
@@ -55,7 +55,8 @@ impl Node {
             self.view_installed(now);
         }
         if self.membership.heartbeat_due(now) {
-            for position in 0..self.members.count() {
+            let receivers = if self.is_staged() { NodeSet::EMPTY } else { self.members.all() };
+            for position in receivers.iter() {
                 if let Some(id) = self.members.id(position).filter(|id| *id != self.config.me) {
                     self.push(id, Outgoing::Heartbeat);
                 }
@@ -66,7 +67,10 @@ impl Node {
 
     pub(crate) fn view_installed(&mut self, now: Instant) {
         let Some(view) = self.membership.view() else { return };
-        self.record(now, Event::View { term: view.term, number: view.number, members: view.members });
+        self.record(
+            now,
+            Event::View { term: view.term, number: view.number, epoch: view.epoch, members: view.members },
+        );
         if view.members.contains(self.members.my_position()) {
             self.admitted = true;
         }
@@ -98,6 +102,7 @@ impl Node {
             lamport: 0,
             random: 0,
             delays: self.delays(),
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(&mut self.election, &mut cx);
@@ -128,7 +133,7 @@ impl Node {
         // An election's messages are worth repeating only while somebody waits for them.
         let until = now + self.delays().answer().times(4);
         for (to, message) in &output.messages {
-            self.post(now, *to, Payload::Election(message.clone()), Some(until));
+            self.post(now, *to, Payload::Election(*message), Some(until));
         }
         if output.overflowed {
             self.overflowed(Queue::Algorithm);

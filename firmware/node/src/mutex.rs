@@ -4,15 +4,17 @@ use crate::{
     defences::Defence,
     node::Node,
     transmit::Outgoing,
-    turns::{Client, Turn},
+    turns::{Client, Turn, Wish},
 };
+use core::num::NonZeroU64;
+
 use compasso_algorithms::{
     Algorithm, Context, Output,
     mutex::{Command, Event as Said, Guardian, Mutex, guardian},
 };
 use compasso_wire::{
-    Duration, Event, Fence, Instant, Kind, NodeId, Payload, ResourceId, locks::ResourceSet, message::MutexMessage,
-    telemetry::Queue,
+    Event, Fence, Instant, Kind, Lists, NO_LISTS, NodeId, Payload, ResourceId, locks::ResourceSet,
+    message::MutexMessage, telemetry::Queue,
 };
 
 /// The epoch of the one view that the bare textbook form has.
@@ -32,24 +34,27 @@ impl Node {
     }
 
     /// The application asks for a resource.
-    pub(crate) fn request_turn(&mut self, now: Instant, resource: ResourceId, hold: Duration, lamport: Option<u64>) {
+    pub(crate) fn request_turn(&mut self, now: Instant, resource: ResourceId, wish: Wish) {
         let index = usize::from(resource.0);
         let Some(turn) = self.turns.get_mut(index) else { return };
         // In the textbook form nobody asks before it knows the others: who is asked once would miss it.
         let early = !self.begun && !self.config.hardening;
         if early || turn.client != Client::Outside {
-            if turn.waiting.push_back(hold).is_err() {
+            if turn.waiting.push_back(wish).is_err() {
                 self.overflowed(Queue::Requests);
             }
             return;
         }
-        if let Some(stamp) = lamport {
-            self.journal.advance_to(stamp);
+        if let Some(lamport) = wish.lamport.map(NonZeroU64::get)
+            && !self.journal.advance_to(lamport)
+        {
+            // Another number than the script's would be another execution.
+            return self.record(now, Event::RequestRefused { resource, lamport });
         }
         self.record(now, Event::Request { resource });
         let stamp = self.journal.stamps().0;
         if let Some(turn) = self.turns.get_mut(index) {
-            turn.client = Client::Wanting { hold, stamp };
+            turn.client = Client::Wanting { hold: wish.hold, stamp };
         }
         if self.begun {
             self.with_mutex(now, index, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
@@ -69,7 +74,7 @@ impl Node {
             self.membership.note_fence(resource, Fence::new(epoch, 0));
             let Some(turn) = self.turns.get_mut(resource) else { continue };
             if hardened {
-                turn.mutex = Mutex::new(&self.config.mutex, self.config.timing.token_rest);
+                turn.mutex = Mutex::new(&self.config.mutex, &self.members, self.config.timing.token_rest);
             }
             let request = match turn.client {
                 Client::Wanting { hold, stamp } | Client::Admitted { hold, stamp, .. } => {
@@ -87,10 +92,15 @@ impl Node {
             if let Some(stamp) = request {
                 self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Request { stamp }, cx));
             }
-            let outside = self.turns.get_mut(resource).filter(|turn| turn.client == Client::Outside);
-            if let Some(hold) = outside.and_then(|turn| turn.waiting.pop_front()) {
-                self.request_turn(now, resource_id(resource), hold, None);
-            }
+            self.request_next(now, resource);
+        }
+    }
+
+    /// Whoever is outside makes the next of the requests that wait.
+    fn request_next(&mut self, now: Instant, resource: usize) {
+        let next = |turn: &mut Turn| if turn.client == Client::Outside { turn.waiting.pop_front() } else { None };
+        while let Some(wish) = self.turns.get_mut(resource).and_then(next) {
+            self.request_turn(now, resource_id(resource), wish);
         }
     }
 
@@ -103,7 +113,7 @@ impl Node {
         if let Some(hold) = self.requests.poll(now) {
             let chosen = self.random() as usize % self.turns.len().max(1);
             self.requests.chosen = chosen;
-            self.request_turn(now, resource_id(chosen), hold, None);
+            self.request_turn(now, resource_id(chosen), Wish { hold, lamport: None });
         }
         for resource in 0..self.turns.len() {
             if self.takes_turns(now) {
@@ -166,11 +176,10 @@ impl Node {
         if fence.epoch() == self.epoch() {
             self.with_mutex(now, resource, |mutex, cx| mutex.handle_command(Command::Release, cx));
         }
-        let next = self.turns.get_mut(resource).and_then(|turn| turn.waiting.pop_front());
-        match next {
-            Some(hold) => self.request_turn(now, resource_id(resource), hold, None),
-            None if resource == self.requests.chosen => self.requests.rest(now),
-            None => {}
+        self.request_next(now, resource);
+        let content = self.turns.get(resource).is_some_and(|turn| turn.client == Client::Outside);
+        if content && resource == self.requests.chosen {
+            self.requests.rest(now);
         }
     }
 
@@ -298,10 +307,13 @@ impl Node {
         resource: ResourceId,
         epoch: u32,
         message: MutexMessage,
+        lists: &Lists,
     ) {
         // What belongs to an earlier view means nothing in this one.
         if epoch == self.epoch() && (self.begun || !self.hardened()) {
-            self.with_mutex(now, usize::from(resource.0), |mutex, cx| mutex.handle_message(from, message, cx));
+            self.with_mutex_and_lists(now, usize::from(resource.0), lists, |mutex, cx| {
+                mutex.handle_message(from, message, cx);
+            });
         }
     }
 
@@ -349,12 +361,22 @@ impl Node {
         resource: usize,
         act: impl FnOnce(&mut Mutex, &mut Context<'_, MutexMessage, Said>),
     ) {
+        self.with_mutex_and_lists(now, resource, &NO_LISTS, act);
+    }
+
+    fn with_mutex_and_lists(
+        &mut self,
+        now: Instant,
+        resource: usize,
+        lists: &Lists,
+        act: impl FnOnce(&mut Mutex, &mut Context<'_, MutexMessage, Said>),
+    ) {
         let mut output = Output::default();
         let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
         let (lamport, random) = (self.journal.stamps().0, self.random());
         let Some(turn) = self.turns.get_mut(resource) else { return };
-        let mut cx =
-            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        let members = &self.members;
+        let mut cx = Context { now, members, view, leader, lamport, random, delays, lists, output: &mut output };
         act(&mut turn.mutex, &mut cx);
         for event in &output.events {
             match *event {
@@ -370,7 +392,7 @@ impl Node {
         }
         for (to, message) in &output.messages {
             let resource = resource_id(resource);
-            self.post(now, *to, Payload::Mutex { resource, epoch, message: message.clone() }, None);
+            self.post(now, *to, Payload::Mutex { resource, epoch, message: *message }, None);
         }
         if output.overflowed {
             self.overflowed(Queue::Algorithm);
@@ -398,9 +420,8 @@ impl Node {
         let mut output = Output::default();
         let (view, leader, delays, epoch) = (self.view(), self.coordinator(), self.delays(), self.epoch());
         let Some(turn) = self.turns.get_mut(resource) else { return };
-        let (lamport, random) = (0, 0);
-        let mut cx =
-            Context { now, members: &self.members, view, leader, lamport, random, delays, output: &mut output };
+        let (members, lamport, random, lists) = (&self.members, 0, 0, &NO_LISTS);
+        let mut cx = Context { now, members, view, leader, lamport, random, delays, lists, output: &mut output };
         act(&mut turn.guardian, &mut cx);
         if !output.events.is_empty() {
             self.membership.renew_view();

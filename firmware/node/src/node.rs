@@ -13,7 +13,7 @@ use crate::{
     snapshots::Snapshots,
     timekeeping::Timekeeping,
     transmit::{OUTGOING_MAX, Outgoing},
-    turns::Turn,
+    turns::{Turn, Wish},
     workload::Requests,
 };
 use compasso_algorithms::{
@@ -29,6 +29,7 @@ use compasso_wire::{
     message::Command,
     telemetry::Queue,
 };
+use core::num::NonZeroU64;
 use heapless::{Deque, Vec};
 
 /// What happens to a node.
@@ -67,6 +68,10 @@ const SETTLE_MAX: usize = 16;
 const INTRODUCTIONS: u64 = 20;
 /// How many heartbeat periods pass before the first election: time to get to know each other.
 const FIRST_ELECTION: u64 = 3;
+
+fn is_staged(config: &NodeConfig) -> bool {
+    !config.hardening && config.detector == DetectorChoice::Scripted
+}
 
 /// One node: handed inputs and the time, asked for outputs.
 pub struct Node {
@@ -135,17 +140,8 @@ impl Node {
         let timing = &config.timing;
         let returned = config.incarnation > 1;
         let votes_from = if returned { now + timing.lease.widened(timing.drift_ppm) } else { now };
-        let resources = match config.mutex {
-            MutexChoice::None => 0,
-            MutexChoice::Central
-            | MutexChoice::Voting { .. }
-            | MutexChoice::Lamport
-            | MutexChoice::RicartAgrawala { .. }
-            | MutexChoice::TokenRing
-            | MutexChoice::SuzukiKasami
-            | MutexChoice::MaekawaPlain { .. }
-            | MutexChoice::Maekawa { .. } => usize::from(config.resources).min(RESOURCES_MAX),
-        };
+        let takes_turns = config.mutex != MutexChoice::None;
+        let resources = if takes_turns { usize::from(config.resources).min(RESOURCES_MAX) } else { 0 };
         let elect_at = match (config.election, config.detector) {
             (ElectionChoice::None, _) | (_, DetectorChoice::Scripted) => None,
             (_, _) if returned && config.hardening => Some(votes_from + timing.suspect_after.times(2)),
@@ -155,6 +151,7 @@ impl Node {
                 Some(now + timing.heartbeat.times(FIRST_ELECTION) + timing.process.times(higher))
             }
         };
+        let staged = is_staged(config);
         // The textbook's nodes remember nothing over a restart.
         let stored = if config.hardening { config.stored } else { Stored::default() };
         Node {
@@ -168,12 +165,12 @@ impl Node {
             clock: SoftwareClock::Unset,
             cristian: Cristian::new(),
             time: Timekeeping::default(),
-            turns: (0..resources).map(|_| Turn::new(&config.mutex, timing)).collect(),
+            turns: (0..resources).map(|_| Turn::new(&config.mutex, &members, timing)).collect(),
             requests: Requests::new(config.workload, config.seed, now),
             locks: LockService::new(config, now),
             cache: CacheService::new(config, now),
             commit: CommitService::new(config, now),
-            snapshots: Snapshots::new(),
+            snapshots: Snapshots::default(),
             outgoing: Deque::new(),
             effects: Deque::new(),
             stored: config.stored,
@@ -186,8 +183,8 @@ impl Node {
             begun: false,
             begin_at: (!config.hardening).then_some(now + timing.heartbeat.times(FIRST_ELECTION)),
             dice: config.seed | 1,
-            alive_at: (config.election == ElectionChoice::Detector).then_some(now),
-            introduce_at: Some(now),
+            alive_at: (config.election == ElectionChoice::Detector && !staged).then_some(now),
+            introduce_at: (!staged).then_some(now),
             introduced_by: now + timing.heartbeat.times(INTRODUCTIONS),
             commands_next: 0,
             overflows: 0,
@@ -238,6 +235,10 @@ impl Node {
             Input::Timeout => {}
         }
         self.settle(now);
+    }
+
+    /// Everything has left, and the driver sleeps: until the next deadline, which was not known before.
+    pub(crate) fn falls_asleep(&mut self, now: Instant) {
         let heartbeat = self.config.timing.heartbeat;
         let wake = self.poll_timeout().map_or(now + heartbeat, |(at, _)| at);
         self.slept_after = wake.max(now) + heartbeat.times(2);
@@ -276,6 +277,7 @@ impl Node {
             self.locks.poll_timeout(),
             self.cache.poll_timeout(),
             self.commit.poll_timeout(),
+            self.snapshots.poll_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -299,6 +301,11 @@ impl Node {
         if !self.journal.record(now, self.clock.read(now), event) {
             self.overflowed(Queue::Journal);
         }
+    }
+
+    /// Whether this is one of the book's executions: nobody says anything but what the script leads to.
+    pub(crate) fn is_staged(&self) -> bool {
+        is_staged(&self.config)
     }
 
     pub(crate) fn hardened(&self) -> bool {
@@ -395,6 +402,7 @@ impl Node {
         self.lock_timeouts(now);
         self.cache_timeouts(now);
         self.commit_timeouts(now);
+        self.snapshot_timeouts(now);
     }
 
     /// A view begins, or in the textbook form the only one: whatever rests on it begins anew.
@@ -419,7 +427,10 @@ impl Node {
 
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
-            Command::Lock { resource, hold, lamport } => self.request_turn(now, resource, hold, lamport),
+            Command::Lock { resource, hold, lamport } => {
+                let lamport = lamport.and_then(NonZeroU64::new);
+                self.request_turn(now, resource, Wish { hold, lamport });
+            }
             Command::Elect => {
                 let dead = self.membership.following();
                 self.membership.disband();

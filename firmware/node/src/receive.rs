@@ -8,8 +8,9 @@ use crate::{
 };
 use compasso_algorithms::Algorithm;
 use compasso_wire::{
-    Body, Event, Header, Instant, NodeId, Payload, Refusal,
-    message::{Challenge, Stream},
+    Body, Event, Header, Instant, NO_LISTS, NodeId, Opened, Payload, Refusal,
+    lists::Carries,
+    message::{Challenge, ElectionMessage, Stream},
     open, peek_sender,
 };
 
@@ -20,7 +21,7 @@ impl Node {
         match open(&self.config.key, self.config.cluster, me, is_known, datagram) {
             Ok(opened) => {
                 let from = opened.header.sender;
-                if let Err(reason) = self.take(now, &opened.header, opened.body) {
+                if let Err(reason) = self.take(now, &opened) {
                     self.refuse(now, Some(from), reason);
                 }
             }
@@ -35,9 +36,10 @@ impl Node {
     }
 
     /// Passes an authentic datagram through session and delivery.
-    fn take(&mut self, now: Instant, header: &Header, body: Body<'_>) -> Result<(), Refusal> {
+    fn take(&mut self, now: Instant, opened: &Opened<'_>) -> Result<(), Refusal> {
+        let Opened { header, body, .. } = opened;
         let slot = self.members.position(header.sender).unwrap_or(self.members.count());
-        match body {
+        match *body {
             Body::Proof(challenge) => return self.handle_proof(now, slot, header, challenge),
             Body::Challenge(challenge) => {
                 // Answered whoever asks: the answer is worth nothing to anybody else.
@@ -61,6 +63,12 @@ impl Node {
             | Body::Command { .. }
             | Body::CommandAck { .. } => {}
         }
+        if self.is_staged()
+            && header.sender != NodeId::HOST
+            && let Some(proven) = self.sessions.trust(slot, header)
+        {
+            self.peer_lives(now, slot, header.incarnation, proven);
+        }
         let admitted = self.sessions.admit(slot, header);
         if admitted == Err(Refusal::Unproven) {
             self.challenge(now, slot);
@@ -72,7 +80,7 @@ impl Node {
         if let Some(change) = self.detector.heard(slot, &self.members, now) {
             self.changed(now, change);
         }
-        if let Body::Ordered { life, index, floor, ref payload } = body {
+        if let Body::Ordered { life, index, floor, ref payload } = *body {
             // A message of a view that is not in force here yet: the sender will repeat it.
             // And a returned node that may not yet speak for itself is not there, as far as elections go.
             let ahead = match payload.epoch() {
@@ -88,8 +96,12 @@ impl Node {
         if body.is_host_traffic() || (self.hardened() && matches!(body, Body::Plain(_))) {
             return Err(Refusal::Unexpected);
         }
-        self.received(now, header, &body);
-        self.dispatch(now, slot, header, body)
+        self.heed_snapshot(now, header);
+        self.received(now, header, body);
+        if let Some(payload) = body.payload() {
+            self.note_in_flight(now, header.sender, payload);
+        }
+        self.dispatch(now, slot, opened)
     }
 
     fn received(&mut self, now: Instant, header: &Header, body: &Body<'_>) {
@@ -109,12 +121,19 @@ impl Node {
         if header.sender == NodeId::HOST {
             return Ok(());
         }
+        self.heed_snapshot(now, header);
         self.received(now, header, &Body::Proof(challenge));
+        self.peer_lives(now, slot, header.incarnation, proven);
+        Ok(())
+    }
+
+    /// The peer lives, in this life, as far as is proven.
+    fn peer_lives(&mut self, now: Instant, slot: usize, incarnation: u32, proven: Proven) {
         if proven != Proven::Same {
             // What was said in this view is for the life that is in it, if we knew of it or not.
             let current = self.epoch();
             let of_this_view = |payload: &Payload| payload.epoch() == Some(current);
-            self.delivery.peer_lives(slot, header.incarnation, of_this_view);
+            self.delivery.peer_lives(slot, incarnation, of_this_view);
         }
         if proven == Proven::Reborn {
             self.membership.peer_reborn(slot);
@@ -126,7 +145,6 @@ impl Node {
         if let Some(change) = change {
             self.changed(now, change);
         }
-        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is one field of the message")]
@@ -152,8 +170,8 @@ impl Node {
         taken
     }
 
-    fn handle_host(&mut self, now: Instant, body: Body<'_>) -> Result<(), Refusal> {
-        match body {
+    fn handle_host(&mut self, now: Instant, body: &Body<'_>) -> Result<(), Refusal> {
+        match *body {
             Body::Challenge(_) => Ok(()),
             Body::TelemetryAck { next } => {
                 // A full queue only delays: the collector acknowledges again with the next batch.
@@ -186,14 +204,14 @@ impl Node {
         }
     }
 
-    fn dispatch(&mut self, now: Instant, slot: usize, header: &Header, body: Body<'_>) -> Result<(), Refusal> {
-        let from = header.sender;
-        match body {
+    fn dispatch(&mut self, now: Instant, slot: usize, opened: &Opened<'_>) -> Result<(), Refusal> {
+        let from = opened.header.sender;
+        match opened.body {
             Body::Challenge(_) | Body::Proof(_) | Body::Alive => {}
-            Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
-            Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
+            Body::Heartbeat(ref heartbeat) => self.handle_heartbeat(now, from, heartbeat),
+            Body::HeartbeatAck(ref ack) => self.handle_heartbeat_ack(now, slot, ack),
             Body::TimeRequest { sent } => self.push(from, Outgoing::TimeReply { echo: sent, received: now }),
-            Body::TimeReply { .. } => self.handle_time_reply(now, from, &body),
+            Body::TimeReply { .. } => self.handle_time_reply(now, from, &opened.body),
             Body::Correction { polled, offset_us, rtt_us, error_us } => {
                 self.handle_correction(now, from, polled, offset_us, rtt_us, error_us);
             }
@@ -204,7 +222,7 @@ impl Node {
                     self.detector.round_trip(took);
                 }
             }
-            Body::Plain(payload) | Body::Ordered { payload, .. } => self.handle_payload(now, from, payload),
+            Body::Plain(payload) | Body::Ordered { payload, .. } => self.handle_payload(now, from, payload, opened),
             Body::Census { epoch, round, resource } => self.handle_census(now, from, epoch, round, resource),
             Body::CensusReply { epoch, round, resource, custody } => {
                 self.handle_census_reply(now, slot, epoch, round, resource, custody);
@@ -218,14 +236,28 @@ impl Node {
         Ok(())
     }
 
-    fn handle_payload(&mut self, now: Instant, from: NodeId, payload: Payload) {
+    fn handle_payload(&mut self, now: Instant, from: NodeId, payload: Payload, opened: &Opened<'_>) {
         match payload {
-            Payload::Election(message) => {
+            Payload::Election(mut message) => {
+                if let ElectionMessage::ListElection { list, .. } | ElectionMessage::ListCoordinator { list, .. } =
+                    &mut message
+                {
+                    // A list with a stranger in it is nobody's: the empty list, which means nothing.
+                    *list = self.members.list(&opened.lists().names).unwrap_or_default();
+                }
                 self.with_election(now, |election, cx| election.handle_message(from, message, cx));
             }
-            Payload::Mutex { resource, epoch, message } => self.handle_mutex(now, from, resource, epoch, message),
+            Payload::Mutex { resource, epoch, message } => match payload.carries() {
+                Carries::Nothing => self.handle_mutex(now, from, resource, epoch, message, &NO_LISTS),
+                Carries::Names | Carries::Token => {
+                    self.handle_mutex(now, from, resource, epoch, message, &opened.lists());
+                }
+            },
             // What belongs to an earlier view means nothing in this one.
-            Payload::Locks { epoch, .. } | Payload::Cache { epoch, .. } | Payload::Commit { epoch, .. }
+            Payload::Locks { epoch, .. }
+            | Payload::Cache { epoch, .. }
+            | Payload::Commit { epoch, .. }
+            | Payload::Marker { epoch, .. }
                 if epoch != self.epoch() => {}
             Payload::Locks { message, .. } => self.handle_locks(now, from, message),
             Payload::Cache { message, .. } => self.handle_cache(now, from, message),

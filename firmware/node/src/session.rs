@@ -89,6 +89,19 @@ impl Sessions {
         }
     }
 
+    /// Believes a life that is new here without asking, and says what that changed: for executions in which
+    /// nobody may say anything but what the script asks for.
+    pub fn trust(&mut self, slot: usize, header: &Header) -> Option<Proven> {
+        let slot = self.slots.get_mut(slot)?;
+        let proven = match slot.peer {
+            Peer::Stranger => Proven::First,
+            Peer::Proven { incarnation, .. } if incarnation < header.incarnation => Proven::Reborn,
+            Peer::Proven { .. } => return None,
+        };
+        slot.peer = Peer::Proven { incarnation: header.incarnation, window: ReplayWindow::starting_after(0) };
+        Some(proven)
+    }
+
     /// A challenge for the peer, unless one was sent a moment ago. One that was not answered is sent
     /// again as it was, ever more rarely: on a slow network its answer may still be on its way.
     pub fn challenge(&mut self, slot: usize, now: Instant) -> Option<Challenge> {
@@ -166,6 +179,19 @@ mod tests {
         assert_eq!(sessions.admit(0, &header(1, 7)), Ok(()));
         assert_eq!(sessions.admit(0, &header(1, 7)), Err(Refusal::Replayed));
         assert_eq!(sessions.prove(0, &header(1, 9), challenge), Err(Refusal::Replayed), "a proof counts once");
+    }
+
+    #[test]
+    fn where_lives_are_trusted_a_repeat_and_a_past_life_are_refused_all_the_same() {
+        let mut sessions = sessions();
+        assert_eq!(sessions.trust(0, &header(1, 5)), Some(Proven::First));
+        assert_eq!(sessions.trust(0, &header(1, 5)), None);
+        assert_eq!(sessions.admit(0, &header(1, 5)), Ok(()));
+        assert_eq!(sessions.admit(0, &header(1, 3)), Ok(()), "overtaken, and not seen before");
+        assert_eq!(sessions.admit(0, &header(1, 5)), Err(Refusal::Replayed));
+        assert_eq!(sessions.trust(0, &header(2, 1)), Some(Proven::Reborn));
+        assert_eq!(sessions.trust(0, &header(1, 6)), None);
+        assert_eq!(sessions.admit(0, &header(1, 6)), Err(Refusal::PastLife));
     }
 
     #[test]

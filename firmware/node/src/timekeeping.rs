@@ -13,7 +13,7 @@ use compasso_algorithms::{
     time::{Berkeley, Cristian, LeapTable, SoftwareClock, Utc, berkeley::BerkeleyMessage, cristian},
 };
 use compasso_wire::{
-    Body, ClusterTime, Duration, Event, Instant, Interval, NodeId, Term,
+    Body, ClusterTime, Duration, Event, Instant, Interval, NO_LISTS, NodeId, Term,
     config::{Adjustment, ClockChoice, TimeSource},
 };
 
@@ -182,6 +182,7 @@ impl Node {
             lamport: 0,
             random: 0,
             delays: self.delays(),
+            lists: &NO_LISTS,
             output: &mut output,
         };
         act(&mut self.cristian, &mut cx);

@@ -1,11 +1,13 @@
 //! Outputs: what leaves the node, stamped and sealed as late as possible.
 
 use crate::node::Node;
+use compasso_algorithms::Algorithm;
 use compasso_wire::{
-    Body, Event, Fence, Header, Instant, NodeId, Payload, ResourceId, Term, Vector,
+    Body, Event, Fence, Header, Instant, Lists, NodeId, Payload, ResourceId, Term, Vector,
     limits::MEMBERS_MAX,
-    message::{Challenge, Stream, Telemetry},
-    seal,
+    lists::Carries,
+    message::{Challenge, ElectionMessage, Stream, Telemetry},
+    seal, seal_with_lists,
     telemetry::Queue,
 };
 
@@ -120,8 +122,13 @@ impl Node {
         if self.store_pending {
             return None;
         }
-        let (to, body, again) = self.next_body(now)?;
-        Some(self.send(now, to, &body, again, buffer))
+        match self.next_body(now) {
+            Some((to, body, again)) => Some(self.send(now, to, &body, again, buffer)),
+            None => {
+                self.falls_asleep(now);
+                None
+            }
+        }
     }
 
     /// Seals a batch of telemetry for the host. Not an event of the experiment.
@@ -220,6 +227,30 @@ impl Node {
             lamport,
             vector,
         };
-        Transmit { to, datagram: seal(&self.config.key, &header, to, body, buffer) }
+        let key = &self.config.key;
+        let datagram = match body.payload().filter(|payload| payload.carries() != Carries::Nothing) {
+            Some(payload) => seal_with_lists(key, &header, to, body, &self.lists(payload), buffer),
+            None => seal(key, &header, to, body, buffer),
+        };
+        Transmit { to, datagram }
+    }
+
+    /// The lists that leave with a message.
+    fn lists(&self, payload: &Payload) -> Lists {
+        match payload {
+            Payload::Election(
+                ElectionMessage::ListElection { list, .. } | ElectionMessage::ListCoordinator { list, .. },
+            ) => Lists { names: self.members.listed(*list), ..Lists::default() },
+            Payload::Election(_)
+            | Payload::Locks { .. }
+            | Payload::Cache { .. }
+            | Payload::Commit { .. }
+            | Payload::Marker { .. }
+            | Payload::Labelled { .. } => Lists::default(),
+            Payload::Mutex { resource, message, .. } => {
+                let turn = self.turns.get(usize::from(resource.0));
+                turn.map_or_else(Lists::default, |turn| turn.mutex.lists(message))
+            }
+        }
     }
 }

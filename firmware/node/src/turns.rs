@@ -6,17 +6,27 @@
 //! no more: it asks the keeper once more, and a refusal is reported as `fenced`.
 
 use compasso_algorithms::{
-    Algorithm,
+    Algorithm, Members,
     mutex::{Guardian, Mutex},
 };
 use compasso_wire::{
     Duration, Fence, Instant,
     config::{MutexChoice, Timing},
 };
+use core::num::NonZeroU64;
 use heapless::Deque;
 
 /// Requests that may wait behind the present one.
 pub const WAITING_MAX: usize = 8;
+
+/// A request to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Time inside.
+    pub hold: Duration,
+    /// The request's Lamport time, if a script wants it to be exactly this.
+    pub lamport: Option<NonZeroU64>,
+}
 
 /// Where the application stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +77,8 @@ pub struct Turn {
     pub guardian: Guardian,
     /// The application.
     pub client: Client,
-    /// Requests that wait behind the present one: hold times.
-    pub waiting: Deque<Duration, WAITING_MAX>,
+    /// Requests that wait behind the present one.
+    pub waiting: Deque<Wish, WAITING_MAX>,
     /// Lose the token when it is next here.
     pub drop_token: bool,
 }
@@ -76,9 +86,9 @@ pub struct Turn {
 impl Turn {
     /// A resource that nobody here wants.
     #[must_use]
-    pub fn new(choice: &MutexChoice, timing: &Timing) -> Turn {
+    pub fn new(choice: &MutexChoice, members: &Members, timing: &Timing) -> Turn {
         Turn {
-            mutex: Mutex::new(choice, timing.token_rest),
+            mutex: Mutex::new(choice, members, timing.token_rest),
             guardian: Guardian::new(timing.lease),
             client: Client::Outside,
             waiting: Deque::new(),

@@ -66,9 +66,15 @@ pub fn line(observation: &Observation) {
         Event::Leader { id, term } => {
             defmt::info!("leader {=u16}, term {=u64}.{=u16}", id.0, term.counter(), term.claimant().0);
         }
-        Event::View { term, number, members } => {
+        Event::View { term, number, epoch, members } => {
             let size = members.len() as u32;
-            defmt::info!("view {=u32} of term {=u64}: {=u32} members", number, term.counter(), size);
+            defmt::info!(
+                "view {=u32} of term {=u64}, epoch {=u32}: {=u32} members",
+                number,
+                term.counter(),
+                epoch,
+                size
+            );
         }
         Event::Suspect { id } => defmt::info!("suspect {=u16}", id.0),
         Event::Trust { id } => defmt::info!("trust {=u16}", id.0),
@@ -88,6 +94,9 @@ pub fn line(observation: &Observation) {
         }
         Event::TokenDropped { resource, epoch } => {
             defmt::info!("token_dropped of resource {=u8}, epoch {=u32}", resource.0, epoch);
+        }
+        Event::RequestRefused { resource, lamport } => {
+            defmt::warn!("request_refused of resource {=u8}: Lamport time {=u64} has passed", resource.0, lamport);
         }
         Event::Overflow { queue, count } => defmt::warn!("overflow of {=str}, {=u32} so far", queue.as_str(), count),
     }

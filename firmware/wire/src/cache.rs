@@ -4,7 +4,7 @@ use crate::{ids::NodeId, time::ClusterTime};
 use serde::{Deserialize, Serialize};
 
 /// What the server of the cached value and its readers and writers say.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CacheMessage {
     /// After a view has begun: "this is the newest that I know."
     Known {

@@ -3,8 +3,9 @@
 use crate::{
     auth::{Key, Nonce},
     ids::NodeId,
-    limits::{DATAGRAM_MAX, MEMBERS_MAX, TAG_LEN},
-    message::{Body, Header},
+    limits::{DATAGRAM_MAX, TAG_LEN},
+    lists::{Carries, Lists, NO_LISTS},
+    message::{Body, Header, Payload},
 };
 use serde::{Deserialize, Serialize};
 
@@ -75,29 +76,68 @@ struct Writing<'h, 'b, 'a> {
 }
 
 /// A datagram whose tag is right.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened<'a> {
     /// From whom and when.
     pub header: Header,
     /// What it says.
-    #[serde(borrow)]
     pub body: Body<'a>,
+    /// The lists that its message carries, as they came: see [`Opened::lists`].
+    pub rest: &'a [u8],
 }
 
-/// Writes one datagram for `to` into `buffer` and puts the tag under it.
+impl Opened<'_> {
+    /// The lists that its message carries.
+    #[must_use]
+    pub fn lists(&self) -> Lists {
+        Lists::read(carries(&self.body), self.rest).unwrap_or_default() // They were read when it was opened.
+    }
+}
+
+#[derive(Deserialize)]
+struct Reading<'a> {
+    header: Header,
+    #[serde(borrow)]
+    body: Body<'a>,
+}
+
+fn carries(body: &Body<'_>) -> Carries {
+    body.payload().map_or(Carries::Nothing, Payload::carries)
+}
+
+/// Writes one datagram without lists for `to` into `buffer` and puts the tag under it.
+///
+/// # Panics
+/// As [`seal_with_lists`].
+#[must_use]
+pub fn seal<'b>(key: &Key, header: &Header, to: NodeId, body: &Body<'_>, buffer: &'b mut [u8]) -> &'b [u8] {
+    seal_with_lists(key, header, to, body, &NO_LISTS, buffer)
+}
+
+/// Writes one datagram for `to` into `buffer`, with those of the lists that its message carries, and puts
+/// the tag under it.
 ///
 /// # Panics
 /// If `buffer` is shorter than [`DATAGRAM_MAX`]: the limits guarantee that a message fits, so a
 /// short buffer is the caller's error.
 #[must_use]
-pub fn seal<'b>(key: &Key, header: &Header, to: NodeId, body: &Body<'_>, buffer: &'b mut [u8]) -> &'b [u8] {
+pub fn seal_with_lists<'b>(
+    key: &Key,
+    header: &Header,
+    to: NodeId,
+    body: &Body<'_>,
+    lists: &Lists,
+    buffer: &'b mut [u8],
+) -> &'b [u8] {
     assert!(buffer.len() >= DATAGRAM_MAX, "the buffer must hold the largest datagram");
     let writing = Writing { header, body };
     let (version, rest) = buffer.split_at_mut(1);
     version.fill(VERSION);
-    let written = match postcard::to_slice(&writing, rest) {
-        Ok(bytes) => 1 + bytes.len(),
-        Err(_) => unreachable!("limits.rs leaves room for every message"),
+    let message = postcard::to_slice(&writing, rest).ok().map(|bytes| bytes.len());
+    let lists = message.and_then(|length| lists.write(carries(body), rest.get_mut(length..)?));
+    let written = match (message, lists) {
+        (Some(message), Some(lists)) => 1 + message + lists,
+        (_, _) => unreachable!("limits.rs leaves room for every message"),
     };
     let (datagram, rest) = buffer.split_at_mut(written);
     let tag = key.tag(nonce(header, to), datagram);
@@ -134,16 +174,15 @@ pub fn open<'a>(
     if !is_known(sender) {
         return Err(Refusal::NotAMember(sender));
     }
-    let (opened, left) = postcard::take_from_bytes::<Opened>(rest).map_err(|_| Refusal::Malformed)?;
-    let header = &opened.header;
-    if !key.verifies(nonce(header, me), content, tag) {
+    let (Reading { header, body }, rest) = postcard::take_from_bytes(rest).map_err(|_| Refusal::Malformed)?;
+    if !key.verifies(nonce(&header, me), content, tag) {
         return Err(Refusal::Forged);
     }
     // Only now do we know that our own software wrote it; leftovers are a mistake, not an attack.
-    if !left.is_empty() || header.vector.0.len() > MEMBERS_MAX {
+    if Lists::read(carries(&body), rest).is_none() {
         return Err(Refusal::Malformed);
     }
-    Ok(opened)
+    Ok(Opened { header, body, rest })
 }
 
 /// Whom a datagram names as its sender, for the record of a refusal. Nothing is verified.
@@ -163,8 +202,10 @@ mod tests {
     use super::*;
     use crate::{
         ids::{Fence, NodeSet, ResourceId, Term},
-        limits::{BODY_MAX, HEADER_MAX, OBSERVATION_MAX, RESOURCES_MAX, TELEMETRY_BODY_MAX, TELEMETRY_MAX},
-        message::{Command, Heartbeat, MutexMessage, Payload, Telemetry, Vector, VectorEntry},
+        limits::{
+            BODY_MAX, HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX, RESOURCES_MAX, TELEMETRY_BODY_MAX, TELEMETRY_MAX,
+        },
+        message::{Command, Heartbeat, MutexMessage, Telemetry, Vector, VectorEntry},
         telemetry::{Event, Observation},
         time::{ClusterTime, Duration, Instant},
     };
@@ -197,7 +238,7 @@ mod tests {
         let mut buffer = [0; DATAGRAM_MAX];
         let datagram = seal(&KEY, &header(8), ME, &token(), &mut buffer);
         let opened = open(&KEY, 99, ME, known, datagram).unwrap();
-        assert_eq!(opened, Opened { header: header(8), body: token() });
+        assert_eq!(opened, Opened { header: header(8), body: token(), rest: &[] });
         assert_eq!(peek_sender(datagram), Some(NodeId(1)));
     }
 
@@ -268,12 +309,12 @@ mod tests {
             payload: Payload::Mutex {
                 resource: ResourceId(255),
                 epoch: u32::MAX,
-                message: MutexMessage::ListToken {
-                    serial: u64::MAX,
-                    served: (0..MEMBERS_MAX).map(|_| u32::MAX).collect(),
-                    queue: (0..MEMBERS_MAX).map(|_| u16::MAX).collect(),
-                },
+                message: MutexMessage::ListToken { serial: u64::MAX },
             },
+        };
+        let lists = Lists {
+            served: (0..MEMBERS_MAX).map(|_| u32::MAX).collect(),
+            names: (0..MEMBERS_MAX).map(|_| u16::MAX).collect(),
         };
         let telemetry = Body::Telemetry(Telemetry {
             first: u32::MAX,
@@ -296,8 +337,9 @@ mod tests {
             (&header, command, BODY_MAX),
         ] {
             let mut buffer = vec![0; DATAGRAM_MAX];
-            assert!(seal(&KEY, header, ME, &body, &mut buffer).len() <= DATAGRAM_MAX);
-            assert!(postcard::to_slice(&body, &mut buffer).unwrap().len() <= limit);
+            assert!(seal_with_lists(&KEY, header, ME, &body, &lists, &mut buffer).len() <= DATAGRAM_MAX);
+            let listed = lists.write(carries(&body), &mut buffer).unwrap();
+            assert!(postcard::to_slice(&body, &mut buffer).unwrap().len() + listed <= limit);
         }
         let mut buffer = vec![0; DATAGRAM_MAX];
         let observation = Observation {
@@ -306,7 +348,12 @@ mod tests {
             vector: vector.clone(),
             hw: Instant(u64::MAX),
             cluster: Some(ClusterTime(i64::MIN)),
-            event: Event::View { term: Term(u64::MAX), number: u32::MAX, members: NodeSet::first(MEMBERS_MAX) },
+            event: Event::View {
+                term: Term(u64::MAX),
+                number: u32::MAX,
+                epoch: u32::MAX,
+                members: NodeSet::first(MEMBERS_MAX),
+            },
         };
         assert!(postcard::to_slice(&observation, &mut buffer).unwrap().len() <= OBSERVATION_MAX);
         assert!(postcard::to_slice(&vector, &mut buffer).unwrap().len() + 29 <= HEADER_MAX);

@@ -27,7 +27,7 @@ pub struct CommitRecord {
 }
 
 /// What the coordinator of a transaction and its participants say.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CommitMessage {
     /// "Can you?"
     Prepare {

@@ -183,6 +183,8 @@ pub enum MutexChoice {
     RicartAgrawala {
         /// By node id instead of time: breaks it.
         by_priority: bool,
+        /// Whoever defers its OK says so at once, so that silence means death.
+        answers_deferred: bool,
     },
     /// A token on a ring.
     TokenRing,

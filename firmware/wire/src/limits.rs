@@ -12,6 +12,9 @@ pub const MEMBERS_MAX: usize = match option_env!("COMPASSO_MEMBERS_MAX") {
 /// How many named resources a cluster may share.
 pub const RESOURCES_MAX: usize = 16;
 
+/// How many of them may be locked in transactions: what a deadlock's circle can be made of.
+pub const LOCKS_MAX: usize = 8;
+
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
 
@@ -45,7 +48,7 @@ pub const DATAGRAM_MAX: usize = TAG_LEN
 pub const CONFIG_MAX: usize = 256 + 16 * MEMBERS_MAX;
 
 /// Longest encoded observation.
-pub const OBSERVATION_MAX: usize = 64 + 10 * MEMBERS_MAX;
+pub const OBSERVATION_MAX: usize = 80 + 10 * MEMBERS_MAX;
 
 /// Payload of one unfragmented UDP datagram over Ethernet.
 pub const UDP_PAYLOAD_MAX: usize = 1472;

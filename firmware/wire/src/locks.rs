@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{NodeId, ResourceId},
-    limits::RESOURCES_MAX,
+    limits::{LOCKS_MAX, RESOURCES_MAX},
 };
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
@@ -73,8 +73,61 @@ pub struct Hop {
     pub wait: u16,
 }
 
+/// A probe's way, in order: no longer than there are locks, since each step needs one that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    hops: [Hop; LOCKS_MAX],
+    len: u8,
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        Path { hops: [Hop { node: NodeId(0), wait: 0 }; LOCKS_MAX], len: 0 }
+    }
+}
+
+impl Path {
+    /// Goes one hop farther. False if the way is too long to be one.
+    #[must_use]
+    pub fn push(&mut self, hop: Hop) -> bool {
+        let place = self.hops.get_mut(usize::from(self.len));
+        let fits = place.map(|place| *place = hop).is_some();
+        self.len += u8::from(fits);
+        fits
+    }
+
+    /// The hops, the first one first.
+    #[must_use]
+    pub fn hops(&self) -> &[Hop] {
+        self.hops.get(..usize::from(self.len)).unwrap_or(&[])
+    }
+}
+
+impl FromIterator<Hop> for Path {
+    /// Hops beyond the capacity are left out.
+    fn from_iter<I: IntoIterator<Item = Hop>>(hops: I) -> Path {
+        let mut path = Path::default();
+        for hop in hops {
+            let _fits = path.push(hop);
+        }
+        path
+    }
+}
+
+impl Serialize for Path {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.hops().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Path {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Path, D::Error> {
+        Ok(Vec::<Hop, LOCKS_MAX>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
 /// What nodes say about locks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LockMessage {
     /// After a view has begun: "of the resources that you keep, I hold these."
     Register {
@@ -144,7 +197,7 @@ pub enum LockMessage {
         /// The second round, in which everybody on the way confirms that its wait is unchanged.
         confirming: bool,
         /// The way so far.
-        path: Vec<Hop, RESOURCES_MAX>,
+        path: Path,
         /// The youngest transaction on the way.
         youngest: Age,
     },

@@ -5,6 +5,7 @@ use crate::{
     commit::CommitMessage,
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
     limits::{MEMBERS_MAX, RESOURCES_MAX},
+    lists::RingList,
     locks::{LockMessage, ResourceSet},
     time::{ClusterTime, Duration, Instant, Leap},
 };
@@ -102,7 +103,7 @@ pub struct HeartbeatAck {
 }
 
 /// What the elections say. Every message carries the term that its originator claims.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ElectionMessage {
     /// Bully: "is anybody above me alive?"
     Election {
@@ -123,8 +124,9 @@ pub enum ElectionMessage {
     ListElection {
         /// The originator's term.
         term: Term,
-        /// Who has been passed, the originator first.
-        list: Vec<NodeId, MEMBERS_MAX>,
+        /// Who has been passed, the originator first. In a datagram: a list of ids.
+        #[serde(skip)]
+        list: RingList,
     },
     /// Ring with a list: COORDINATOR goes round once more with the new ring's members.
     ListCoordinator {
@@ -132,8 +134,9 @@ pub enum ElectionMessage {
         term: Term,
         /// The highest of the list.
         leader: NodeId,
-        /// The new ring.
-        list: Vec<NodeId, MEMBERS_MAX>,
+        /// The new ring. In a datagram: a list of ids.
+        #[serde(skip)]
+        list: RingList,
     },
     /// Chang-Roberts: the largest id so far.
     Candidate {
@@ -176,8 +179,7 @@ pub enum ElectionMessage {
 }
 
 /// What the algorithms of mutual exclusion say.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "one message carries lists, and there is no heap to put them on")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MutexMessage {
     /// Token ring: whoever has it may enter.
     Token {
@@ -194,14 +196,12 @@ pub enum MutexMessage {
         /// The number.
         number: u32,
     },
-    /// Suzuki-Kasami: the token with what it remembers.
+    /// Suzuki-Kasami: the token. What it remembers, `LN` and the queue, follows it as [`Lists`].
+    ///
+    /// [`Lists`]: crate::lists::Lists
     ListToken {
         /// Grows with each hop.
         serial: u64,
-        /// `LN`: the number of each node's request that was served last, by position.
-        served: Vec<u32, MEMBERS_MAX>,
-        /// Who gets it next, by position.
-        queue: Vec<u16, MEMBERS_MAX>,
     },
     /// Central, Maekawa, voting: "you may", or one vote of several.
     Grant {
@@ -264,8 +264,7 @@ pub enum Stream {
 }
 
 /// What the algorithms send: the textbook's own messages.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "one message carries lists, and there is no heap to put them on")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Payload {
     /// Of the election.
     Election(ElectionMessage),
@@ -773,6 +772,12 @@ impl Body<'_> {
             Body::Command { .. } => Kind::Command,
             Body::CommandAck { .. } => Kind::CommandAck,
         }
+    }
+
+    /// The algorithm's message, whichever channel carries it.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Payload> {
+        if let Body::Plain(payload) | Body::Ordered { payload, .. } = self { Some(payload) } else { None }
     }
 
     /// Between a node and the host, in either direction: not part of the experiment.

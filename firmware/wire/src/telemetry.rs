@@ -119,6 +119,8 @@ pub enum Event {
         term: Term,
         /// Its number within the term.
         number: u32,
+        /// Higher than that of every view before it.
+        epoch: u32,
         /// Who is in it, by position in the configured ring.
         members: NodeSet,
     },
@@ -282,6 +284,13 @@ pub enum Event {
         queue: Queue,
         /// Times so far, over all queues.
         count: u32,
+    },
+    /// A request was to be made at a Lamport time that has passed, and is not made at all.
+    RequestRefused {
+        /// Of which resource.
+        resource: ResourceId,
+        /// The time.
+        lamport: u64,
     },
 }
 

@@ -2,18 +2,18 @@
 //! the changelog's **Wire** section and, once a version is released, the protocol's version.
 
 use compasso_wire::{
-    Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
-    Vector, VectorEntry,
+    Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, Lists, NodeId, NodeSet, Opened, Payload,
+    ResourceId, RingList, Term, Vector, VectorEntry,
     cache::CacheMessage,
     commit::{CommitMessage, CommitRecord, Decision, TransactionId},
     config::Stored,
     limits::{
-        BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX,
+        BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX, TAG_LEN,
         TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
     locks::{Age, Hop, LockMessage, ResourceSet},
     message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
-    open, seal,
+    open, seal, seal_with_lists,
 };
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ fn the_example_of_the_document_is_what_a_node_sends() {
     let content: String = CONTENT.iter().map(|(bytes, _)| *bytes).collect();
     assert_eq!(hex(datagram), content + TAG);
     let opened = open(&key, 77, NodeId(4), |id| id == NodeId(3), datagram);
-    assert_eq!(opened, Ok(Opened { header: header(), body: body() }));
+    assert_eq!(opened, Ok(Opened { header: header(), body: body(), rest: &[] }));
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn every_body_has_the_number_of_the_document() {
 #[test]
 fn every_message_of_an_algorithm_has_the_number_of_the_document() {
     let (term, id, stamp, serial) = (Term(9), NodeId(1), 8, 4);
-    let list = || [id].into_iter().collect();
+    let list = RingList::default();
     assert_numbered(&[
         ElectionMessage::Election { term },
         ElectionMessage::Answer { term },
         ElectionMessage::Coordinator { term },
-        ElectionMessage::ListElection { term, list: list() },
-        ElectionMessage::ListCoordinator { term, leader: id, list: list() },
+        ElectionMessage::ListElection { term, list },
+        ElectionMessage::ListCoordinator { term, leader: id, list },
         ElectionMessage::Candidate { term, id },
         ElectionMessage::Elected { term, id },
         ElectionMessage::Probe { term, id, round: 0, hops: 1, clockwise: true },
@@ -146,7 +146,7 @@ fn every_message_of_an_algorithm_has_the_number_of_the_document() {
         MutexMessage::Token { serial },
         MutexMessage::Request { stamp },
         MutexMessage::NumberedRequest { number: 1 },
-        MutexMessage::ListToken { serial, served: [0].into_iter().collect(), queue: [1].into_iter().collect() },
+        MutexMessage::ListToken { serial },
         MutexMessage::Grant { stamp, serial },
         MutexMessage::Denied { stamp },
         MutexMessage::Acknowledge { stamp },
@@ -208,6 +208,30 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
 }
 
 #[test]
+fn lists_follow_their_message_as_in_the_document() {
+    let (term, leader, list) = (Term(9), NodeId(3), RingList::default());
+    let ids = Lists { names: [3, 17, 1].into_iter().collect(), ..Lists::default() };
+    let token = Lists { served: [0, 300, 2].into_iter().collect(), names: [2, 0].into_iter().collect() };
+    let message = MutexMessage::ListToken { serial: 130 };
+    let ordered = |payload| Body::Ordered { life: 1, index: 2, floor: 1, payload };
+    let key = Key(core::array::from_fn(|byte| byte as u8));
+    for (payload, lists, bytes) in [
+        (Payload::Election(ElectionMessage::ListElection { term, list }), &ids, "0701020100030903031101"),
+        (Payload::Election(ElectionMessage::ListCoordinator { term, leader, list }), &ids, "070102010004090303031101"),
+        (Payload::Mutex { resource: ResourceId(1), epoch: 3, message }, &token, "070102010101030382010300ac0202020200"),
+    ] {
+        let mut buffer = [0; DATAGRAM_MAX];
+        let datagram = seal_with_lists(&key, &header(), NodeId(4), &ordered(payload), lists, &mut buffer);
+        let content = hex(&datagram[..datagram.len() - TAG_LEN]);
+        assert!(content.ends_with(bytes), "{content}");
+        let opened = open(&key, 77, NodeId(4), |_| true, datagram).unwrap();
+        assert_eq!((&opened.lists(), opened.body), (lists, ordered(payload)));
+        let bare = seal(&key, &header(), NodeId(4), &ordered(payload), &mut buffer);
+        assert_eq!(open(&key, 77, NodeId(4), |_| true, bare).map(|opened| opened.lists()), Ok(Lists::default()));
+    }
+}
+
+#[test]
 fn every_command_has_the_number_of_the_document() {
     assert_numbered(&[
         Command::Lock { resource: ResourceId(0), hold: Duration(5), lamport: None },
@@ -241,7 +265,7 @@ fn fence_and_stored_record_are_those_of_the_document() {
 fn the_capacities_are_those_of_the_document() {
     if MEMBERS_MAX == 64 {
         assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (677, 37, 747));
-        assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (704, 1024, 1072));
+        assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (720, 1024, 1072));
         assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1440, 1280));
     }
 }

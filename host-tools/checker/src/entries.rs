@@ -115,6 +115,33 @@ impl Entries {
         self.by_resource.values().map(|list| list.len() as u64).sum()
     }
 
+    /// Who was inside a resource when the trace ended, as far as it tells.
+    #[must_use]
+    pub fn inside_at_end(&self, trace: &Trace<'_>, resource: &str) -> Option<&Entry> {
+        let open = |entry: &&Entry| {
+            let over = match (trace.end_us, entry.end_us(trace)) {
+                (Some(end), Some(over)) => over < end,
+                (_, over) => over.is_some(),
+            };
+            entry.exit.is_none() && entry.fenced.is_none() && !over && trace.next_life(entry.node, entry.inc).is_none()
+        };
+        self.by_resource.get(resource)?.iter().rev().find(open)
+    }
+
+    /// How long, between two moments of true time, nobody was inside a resource.
+    #[must_use]
+    pub fn idle_us(&self, trace: &Trace<'_>, resource: &str, from_us: i64, until_us: i64) -> i64 {
+        let (mut idle, mut free_from) = (0, from_us);
+        for entry in self.by_resource.get(resource).into_iter().flatten() {
+            let Some(entered) = trace.event(entry.enter).true_us.filter(|entered| *entered < until_us) else {
+                continue;
+            };
+            idle += (entered - free_from).max(0);
+            free_from = free_from.max(entry.end_us(trace).unwrap_or(until_us));
+        }
+        idle + (until_us - free_from).max(0)
+    }
+
     fn keep(&mut self, resource: &str, entry: Entry) {
         match self.by_resource.get_mut(resource) {
             Some(list) => list.push(entry),

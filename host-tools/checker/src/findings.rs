@@ -22,7 +22,7 @@ pub struct Violation {
     pub events: Vec<String>,
 }
 
-/// A property, or a part of it, that nothing was concluded about.
+/// A property, or some cases of it, that nothing was concluded about.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NotChecked {
     /// Which.
@@ -31,6 +31,8 @@ pub struct NotChecked {
     pub reason: String,
     /// In how many cases.
     pub count: u64,
+    /// Other cases of the property were decided: it is checked, but not all of it.
+    pub partly: bool,
 }
 
 /// Collects what the checks find.
@@ -74,9 +76,12 @@ impl Findings {
     pub fn not_checked(&mut self, property: &'static str, reason: &str, count: u64) {
         match self.not_checked.iter_mut().find(|known| known.property == property && known.reason == reason) {
             Some(known) => known.count += count,
-            None => {
-                self.not_checked.push(NotChecked { property: property.to_owned(), reason: reason.to_owned(), count })
-            }
+            None => self.not_checked.push(NotChecked {
+                property: property.to_owned(),
+                reason: reason.to_owned(),
+                count,
+                partly: false,
+            }),
         }
     }
 
@@ -86,21 +91,16 @@ impl Findings {
         PROPERTIES.iter().filter(|name| self.decided.contains_key(*name)).map(|name| (*name).to_owned()).collect()
     }
 
-    /// Ends the collection: violations beyond those told become one line each.
+    /// Violations beyond those told, by property.
+    #[must_use]
+    pub fn untold(&self) -> BTreeMap<String, u64> {
+        self.untold.iter().map(|(property, count)| ((*property).to_owned(), *count)).collect()
+    }
+
+    /// Ends the collection: says of what is not checked whether other cases of it are.
     pub fn finish(&mut self) {
-        for (property, count) in std::mem::take(&mut self.untold) {
-            self.violations.push(Violation {
-                property: property.to_owned(),
-                at_us: self
-                    .violations
-                    .iter()
-                    .rev()
-                    .find(|known| known.property == property)
-                    .map_or(0, |known| known.at_us),
-                nodes: Vec::new(),
-                detail: format!("and {count} more of this property"),
-                events: Vec::new(),
-            });
+        for item in &mut self.not_checked {
+            item.partly = self.decided.contains_key(item.property.as_str());
         }
     }
 }

@@ -4,7 +4,10 @@ use crate::{
     setting::Setting,
     trace::{Event, Fault, TraceEvent, Vector},
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ops::Bound,
+};
 
 /// Names a datagram: sender, its life, receiver, id, kind.
 type SendName<'a> = (u16, u32, u16, u64, &'a str);
@@ -125,7 +128,8 @@ impl<'a> Trace<'a> {
     /// The first index of a life after this one, if the node was born again.
     #[must_use]
     pub fn next_life(&self, node: u16, inc: u32) -> Option<usize> {
-        let (_, stream) = self.streams.range((node, inc + 1)..=(node, u32::MAX)).next()?;
+        let (_, stream) =
+            self.streams.range((Bound::Excluded((node, inc)), Bound::Included((node, u32::MAX)))).next()?;
         stream.first().copied()
     }
 

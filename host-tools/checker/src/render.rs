@@ -1,12 +1,17 @@
 //! The summary a person reads: at most 100 columns, and short.
 
-use crate::summary::{ClockSection, ElectionSection, MutexSection, Summary};
+use crate::{
+    snapshot::Snapshot,
+    summary::{ClockSection, ElectionSection, MutexSection, Summary},
+};
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 100;
 const BAR: usize = 72;
 /// More nodes or leaders than this are not drawn one by one.
 const ROWS_MAX: usize = 8;
+/// More snapshots than this are counted.
+const SNAPSHOTS_MAX: usize = 3;
 /// More violations than this are counted.
 const TOLD_MAX: usize = 8;
 
@@ -33,7 +38,8 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     let ink = Ink(colour);
     let mut out = String::new();
     let heading = format!("{} on {}, seed {}", summary.scenario, summary.stage, summary.seed);
-    let facts = format!("{} nodes, {}, {} events", summary.nodes, time(summary.duration_us), summary.events);
+    let facts =
+        format!("{} nodes, {}, {}", summary.nodes, span(summary.duration_us), many(summary.events as u64, "event"));
     let _ = writeln!(out, "{}  {}", ink.title(&heading), ink.faint(&facts));
     if let Some(election) = &summary.election {
         leaders(&mut out, &ink, summary, election);
@@ -45,6 +51,7 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     if let Some(mutex) = &summary.mutex {
         turns(&mut out, &ink, mutex, summary.clock.as_ref());
     }
+    snapshots(&mut out, &ink, &summary.snapshots);
     verdict(&mut out, &ink, summary);
     out
 }
@@ -57,7 +64,7 @@ fn leaders(out: &mut String, ink: &Ink, summary: &Summary, election: &ElectionSe
     };
     let took = election
         .convergence_us
-        .map_or(String::new(), |took| format!(", agreement took {} (at most {})", time(took.median), time(took.max)));
+        .map_or(String::new(), |took| format!(", agreement took {} (at most {})", span(took.median), span(took.max)));
     paragraph(
         out,
         &ink.title("Who led when"),
@@ -81,7 +88,7 @@ fn leaders(out: &mut String, ink: &Ink, summary: &Summary, election: &ElectionSe
             .collect();
         let total: i64 =
             election.leaders.iter().filter(|led| led.leader == *leader).map(|led| led.until_us - led.from_us).sum();
-        let _ = writeln!(out, "  {leader:>5} {} {}", ink.paint("36", &row), time(total));
+        let _ = writeln!(out, "  {leader:>5} {} {}", ink.paint("36", &row), span(total));
     }
 }
 
@@ -111,7 +118,7 @@ fn injected(out: &mut String, ink: &Ink, summary: &Summary) {
             let what = fault.what.iter().map(|(name, value)| {
                 if value == &serde_json::Value::Bool(true) { name.clone() } else { format!("{name} {value}") }
             });
-            format!("{} {}", time(fault.at_us), what.collect::<Vec<_>>().join(" "))
+            format!("{} {}", span(fault.at_us), what.collect::<Vec<_>>().join(" "))
         })
         .collect();
     let network = &summary.network;
@@ -127,31 +134,31 @@ fn injected(out: &mut String, ink: &Ink, summary: &Summary) {
 
 fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
     let reference = if clock.source == "host" { "true time" } else { "the coordinator" };
-    let mut parts = vec![format!("left alone they would be {} apart", time(clock.raw_spread_us))];
+    let mut parts = vec![format!("left alone they would be {} apart", span(clock.raw_spread_us))];
     match (clock.after_convergence.or(clock.error_us), clock.converged_us) {
         (Some(error), Some(at)) => parts.push(format!(
             "{} brought them together after {}; from then on {} from {reference} (p99 {}, most {})",
             clock.algorithm,
-            time(at),
-            time(error.median),
-            time(error.p99),
-            time(error.max)
+            span(at),
+            span(error.median),
+            span(error.p99),
+            span(error.max)
         )),
         (Some(error), None) => parts.push(format!(
             "with {} {} from {reference} (p99 {}, most {}), never all together",
             clock.algorithm,
-            time(error.median),
-            time(error.p99),
-            time(error.max)
+            span(error.median),
+            span(error.p99),
+            span(error.max)
         )),
         (None, _) => parts.push(format!("{} never showed a time to compare", clock.algorithm)),
     }
     if let Some(rtt) = clock.rtt_us {
-        parts.push(format!("round trip {} (p99 {})", time(rtt.median), time(rtt.p99)));
+        parts.push(format!("round trip {} (p99 {})", span(rtt.median), span(rtt.p99)));
     }
     if let (Some(bound), Some(broken)) = (clock.bound_us, clock.bound_broken) {
         let kept = if broken == 0 { "never broken".to_owned() } else { format!("broken {} times", broken) };
-        parts.push(format!("bound {} (p99 {}), {kept}", time(bound.median), time(bound.p99)));
+        parts.push(format!("bound {} (p99 {}), {kept}", span(bound.median), span(bound.p99)));
     }
     parts.push(format!("{} backward steps", clock.backward_steps));
     paragraph(out, &ink.title("Clocks"), 6, &parts.join(" · "));
@@ -160,10 +167,14 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
 fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&ClockSection>) {
     let waits = mutex
         .client_delay_us
-        .map_or(String::new(), |delay| format!(", waited {} (p99 {})", time(delay.median), time(delay.p99)));
+        .map_or(String::new(), |delay| format!(", waited {} (p99 {})", span(delay.median), span(delay.p99)));
     let each = mutex.messages_per_entry.map_or(String::new(), |count| format!(", {count:.2} messages an entry"));
+    let starved = match mutex.starved {
+        0 => String::new(),
+        starved => format!(", {} starved", many(starved, "request")),
+    };
     let facts = format!(
-        "{}: {}{waits}{each}, {} repeated, {} regenerated, {} fenced",
+        "{}: {}{waits}{each}, {} repeated, {} regenerated, {} fenced{starved}",
         mutex.algorithm,
         if mutex.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", mutex.entries) },
         mutex.retransmissions,
@@ -185,6 +196,39 @@ fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&Clock
     }
 }
 
+fn snapshots(out: &mut String, ink: &Ink, snapshots: &[Snapshot]) {
+    for snapshot in snapshots.iter().take(SNAPSHOTS_MAX) {
+        let verdict = match (snapshot.aborted, snapshot.complete, snapshot.consistent) {
+            (true, _, _) => "aborted: it met a crash or a change of view",
+            (false, _, false) => "not a consistent cut",
+            (false, false, true) => "not complete",
+            (false, true, true) => "a consistent cut",
+        };
+        let label = format!("Snapshot {}", snapshot.id);
+        let took = span(snapshot.done_us - snapshot.at_us);
+        let facts = format!("at {}, took {took}: {verdict}", span(snapshot.at_us));
+        paragraph(out, &ink.title(&label), label.len(), &facts);
+        for (node, state) in snapshot.nodes.iter().take(ROWS_MAX) {
+            let sets = [("token", &state.tokens), ("inside", &state.holds), ("wants", &state.wants)];
+            let sets = sets.into_iter().filter(|(_, set)| !set.is_empty());
+            let sets: Vec<String> = sets.map(|(name, set)| format!("{name} {}", set.join(" "))).collect();
+            let follows = state.leader.map_or("nobody leads".to_owned(), |leader| format!("follows {leader}"));
+            let _ = writeln!(out, "  {node:>5} {follows}, epoch {} {}", state.epoch, ink.paint("36", &sets.join(", ")));
+        }
+        let flying: Vec<String> = snapshot
+            .in_flight
+            .iter()
+            .map(|message| format!("{} {}→{}", message.kind, message.from, message.to))
+            .collect();
+        if !flying.is_empty() {
+            paragraph_close(out, &ink.faint("  on the way"), 12, &flying.join(", "));
+        }
+    }
+    if snapshots.len() > SNAPSHOTS_MAX {
+        let _ = writeln!(out, "  and {} more snapshots: see summary.json", snapshots.len() - SNAPSHOTS_MAX);
+    }
+}
+
 fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
     let missed: Vec<_> = summary.expectations.iter().filter(|expectation| !expectation.ok).collect();
     let line = if summary.held {
@@ -192,7 +236,7 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
     } else {
         let broken = format!(
             "{} broken, {} missed.",
-            many(summary.violations.len() as u64, "promise"),
+            many(summary.broken(), "promise"),
             many(missed.len() as u64, "expectation")
         );
         ink.paint("1;31", &broken)
@@ -210,11 +254,12 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
             out,
             &format!("  {label}"),
             2 + violation.property.chars().count(),
-            &format!("at {}: {}{events}", time(violation.at_us), violation.detail),
+            &format!("at {}: {}{events}", span(violation.at_us), violation.detail),
         );
     }
-    if summary.violations.len() > TOLD_MAX {
-        let _ = writeln!(out, "  and {} more: see summary.json", summary.violations.len() - TOLD_MAX);
+    let told = summary.violations.len().min(TOLD_MAX) as u64;
+    if summary.broken() > told {
+        let _ = writeln!(out, "  and {} more: see summary.json", summary.broken() - told);
     }
     for expectation in missed {
         let _ = writeln!(
@@ -229,19 +274,20 @@ fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {
         let _ = writeln!(out, "  repeat it: {}", summary.repeat);
     }
     paragraph_close(out, &ink.faint("checked"), 7, &summary.checked.join(", "));
-    let undecided: Vec<String> = summary
-        .not_checked
-        .iter()
-        .map(|item| {
-            if item.count > 1 {
-                format!("{} ({}; {} times)", item.property, item.reason, item.count)
-            } else {
-                format!("{} ({})", item.property, item.reason)
-            }
-        })
-        .collect();
-    if !undecided.is_empty() {
-        paragraph_close(out, &ink.faint("not checked"), 11, &undecided.join(", "));
+    for (partly, label) in [(true, "checked in part"), (false, "not checked")] {
+        let items = summary.not_checked.iter().filter(|item| item.partly == partly);
+        let undecided: Vec<String> = items
+            .map(|item| {
+                if item.count > 1 {
+                    format!("{} ({}; {} times)", item.property, item.reason, item.count)
+                } else {
+                    format!("{} ({})", item.property, item.reason)
+                }
+            })
+            .collect();
+        if !undecided.is_empty() {
+            paragraph_close(out, &ink.faint(label), label.len(), &undecided.join(", "));
+        }
     }
 }
 
@@ -271,12 +317,15 @@ fn paragraph_close(out: &mut String, label: &str, width: usize, text: &str) {
     out.push('\n');
 }
 
-fn many(count: u64, what: &str) -> String {
+/// So many of something.
+#[must_use]
+pub fn many(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A span as people say it.
-fn time(us: i64) -> String {
+/// A span of microseconds as people say it.
+#[must_use]
+pub fn span(us: i64) -> String {
     let size = us.unsigned_abs();
     match size {
         0..1_000 => format!("{us} µs"),

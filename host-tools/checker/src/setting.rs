@@ -1,9 +1,12 @@
 //! What a trace says about the run it comes from.
 
 use crate::trace::Event;
-use compasso_scenario::{Scenario, clock_name, detector_name, election_name, mutex_name};
+use compasso_scenario::{Action, Scenario, clock_name, detector_name, election_name, mutex_name};
 use compasso_wire::config::{MutexChoice, TimeSource};
 use serde_json::{Map, Value, json};
+
+/// No span of a scenario line counts as longer: eleven days, with which every sum of spans is a number.
+const SPAN_MAX_US: i64 = 1_000_000_000_000;
 
 /// The circumstances of a run, as far as its trace tells them.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -40,6 +43,16 @@ pub struct Setting {
     pub token_rest_us: i64,
     /// Longest delay of a datagram.
     pub delay_max_us: i64,
+    /// Share of datagrams that are lost.
+    pub loss: f64,
+    /// Period of heartbeats.
+    pub heartbeat_us: i64,
+    /// The one-way delay that elections reckon with; 0 if unknown.
+    pub trans_us: i64,
+    /// The longest visit that is asked for, if the trace tells.
+    pub hold_max_us: Option<i64>,
+    /// When the last election was called by order, if one was.
+    pub last_elect_us: Option<i64>,
 }
 
 /// The stage's first line in the trace.
@@ -63,7 +76,7 @@ pub fn scenario_event_begun(scenario: &Scenario, stage: &str, begun_us: i64) -> 
         "election": election_name(scenario.election.algorithm),
         "detector": detector_name(scenario.election.detector),
         "mutex": mutex_name(&scenario.mutex.algorithm),
-        "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true }),
+        "by_priority": matches!(scenario.mutex.algorithm, MutexChoice::RicartAgrawala { by_priority: true, .. }),
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,
@@ -74,6 +87,9 @@ pub fn scenario_event_begun(scenario: &Scenario, stage: &str, begun_us: i64) -> 
         "token_rest_us": timing.token_rest.0,
         "delay_max_us": scenario.network.delay_max.0,
         "loss": scenario.network.loss,
+        "trans_us": timing.trans.0,
+        "hold_max_us": hold_max_us(scenario),
+        "last_elect_us": last_elect_us(scenario),
     });
     match value {
         Value::Object(map) => Event::Scenario(map),
@@ -81,12 +97,26 @@ pub fn scenario_event_begun(scenario: &Scenario, stage: &str, begun_us: i64) -> 
     }
 }
 
+fn hold_max_us(scenario: &Scenario) -> Option<u64> {
+    let locks = scenario.steps.iter().filter_map(|step| match step.action {
+        Action::Lock { hold, .. } => Some(hold),
+        _ => None,
+    });
+    locks.chain(scenario.mutex.workload.map(|workload| workload.hold)).map(|hold| hold.0).max()
+}
+
+fn last_elect_us(scenario: &Scenario) -> Option<u64> {
+    let calls = scenario.steps.iter().filter(|step| matches!(step.action, Action::Elect(_)));
+    calls.map(|step| step.at.0).max()
+}
+
 impl Setting {
     /// What a `scenario` line tells.
     #[must_use]
     pub fn from_line(map: &Map<String, Value>) -> Setting {
         let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
-        let number = |key: &str, default: i64| map.get(key).and_then(Value::as_i64).unwrap_or(default);
+        let number =
+            |key: &str, default: i64| map.get(key).and_then(Value::as_i64).unwrap_or(default).clamp(0, SPAN_MAX_US);
         let ids = map
             .get("ids")
             .and_then(Value::as_array)
@@ -102,12 +132,17 @@ impl Setting {
             mutex: text("mutex"),
             by_priority: map.get("by_priority").and_then(Value::as_bool).unwrap_or(false),
             lease_us: number("lease_us", 1_000_000),
-            drift_ppm: number("drift_ppm", 200),
-            bound_ppm: number("bound_ppm", 400),
+            drift_ppm: number("drift_ppm", 200).min(1_000_000),
+            bound_ppm: number("bound_ppm", 400).clamp(0, 10_000_000),
             host_origin_us: map.get("host_origin_us").and_then(Value::as_i64),
             suspect_after_us: number("suspect_after_us", 600_000),
             token_rest_us: number("token_rest_us", 20_000),
             delay_max_us: number("delay_max_us", 2_000),
+            loss: map.get("loss").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 1.0),
+            heartbeat_us: number("heartbeat_us", 100_000),
+            trans_us: number("trans_us", 0),
+            hold_max_us: map.get("hold_max_us").and_then(Value::as_i64).map(|us| us.clamp(0, SPAN_MAX_US)),
+            last_elect_us: map.get("last_elect_us").and_then(Value::as_i64).map(|us| us.clamp(0, SPAN_MAX_US)),
         }
     }
 
@@ -115,16 +150,6 @@ impl Setting {
     #[must_use]
     pub fn unknown() -> Setting {
         Setting { known: false, ..Setting::from_line(&Map::new()) }
-    }
-
-    /// Time after a fault within which a hardened cluster must be in order again: suspicions are
-    /// raised (and may have to be raised twice, since the time-out grows), an election is held, a
-    /// returned node has waited out the longest lease and is admitted.
-    /// Emulated boards share one busy machine and get twice as long.
-    #[must_use]
-    pub fn settle_us(&self) -> i64 {
-        let calm = 4 * (self.suspect_after_us + self.lease_us);
-        if self.is_simulated() { calm } else { 2 * calm }
     }
 
     /// True time of two boards compares only this well.

@@ -1,7 +1,10 @@
 //! A checker that cannot fail is worthless: each property has a trace that violates exactly it,
 //! and there are good traces that violate nothing.
 
-use compasso_checker::{CheckReport, check, trace::read_file};
+use compasso_checker::{
+    CheckReport, check,
+    trace::{read_file, read_trace},
+};
 use std::collections::BTreeSet;
 
 fn report(name: &str) -> CheckReport {
@@ -68,6 +71,78 @@ fn a_request_that_starves_violates_me2() {
 #[test]
 fn a_deadlock_violates_me2_and_says_who_waits_for_whom() {
     violates_exactly("me2-circle", "ME2", "0 waits for 1, 1 waits for 2, 2 waits for 0, a circle");
+}
+
+#[test]
+fn a_circle_is_found_where_another_one_branches_off() {
+    violates_exactly("me2-circles", "ME2", "0 waits for 1, 1 waits for 2, 2 waits for 3, 3 waits for 0, a circle");
+}
+
+/// What is said of one property that was not checked, or not all of it.
+#[track_caller]
+fn open(report: &CheckReport, property: &str) -> String {
+    let item = report.not_checked.iter().find(|item| item.property == property);
+    item.unwrap_or_else(|| panic!("{property}: {:#?}", report.not_checked)).reason.clone()
+}
+
+#[test]
+fn a_request_that_still_waits_violates_me2_only_once_it_has_waited_too_long() {
+    violates_exactly("me2-patience", "ME2", "the request of 0 was never granted: no answer from 2");
+    for name in ["good-young", "good-delay"] {
+        assert_eq!(open(&holds(name), "ME2"), "the run ended before a request had waited as long as it may", "{name}");
+    }
+    assert!(open(&holds("good-loss"), "ME2").contains("time-outs fire by chance"));
+}
+
+#[test]
+fn a_request_that_is_granted_too_late_in_quiet_times_violates_me2() {
+    violates_exactly("me2-late", "ME2", "waited 7.7 s in quiet times while nobody was inside");
+    holds("good-late");
+}
+
+#[test]
+fn whoever_is_rightly_inside_at_the_end_breaks_nothing_and_whoever_is_stuck_there_does() {
+    assert_eq!(open(&holds("good-inside"), "ME2"), "somebody was still inside when the run ended");
+    violates_exactly("me2-inside", "ME2", "1 is inside for 11.0 s, and nobody asked for more than 5.00 ms");
+}
+
+#[test]
+fn voting_promises_a_turn_only_with_probability_one() {
+    assert!(open(&holds("good-voting"), "ME2").contains("only with probability one"));
+}
+
+#[test]
+fn elections_one_after_another_violate_e2() {
+    violates_exactly("e2-endless", "E2", "35 calls in the last 17.6 s, though nothing disturbed for 24.0 s");
+    let report = holds("good-rest");
+    assert!(report.checked.contains(&"E2".to_owned()));
+    assert!(!report.not_checked.iter().any(|item| item.property == "E2"), "{:#?}", report.not_checked);
+    assert!(open(&holds("good-restless"), "E2").contains("time-outs fire by chance"));
+}
+
+#[test]
+fn what_is_checked_in_part_says_so_and_nothing_is_both() {
+    for name in ["good", "good-restless", "good-gap", "good-one", "good-inside", "e2", "me1"] {
+        let report = report(name);
+        for item in &report.not_checked {
+            assert_eq!(item.partly, report.checked.contains(&item.property), "{name}: {item:?}");
+        }
+    }
+    let alone = holds("good-one");
+    assert_eq!(alone.checked, [""; 0], "one event proves nothing");
+    for property in compasso_checker::properties::PROPERTIES {
+        assert!(!open(&alone, property).is_empty(), "{property}");
+    }
+}
+
+#[test]
+fn violations_beyond_the_told_ones_are_counted_and_are_no_violations_of_their_own() {
+    let line = |seq: u64| format!("{{\"node\":0,\"seq\":{seq},\"cluster_us\":{},\"event\":\"boot\"}}\n", 1000 - seq);
+    let text: String = (1..=61).map(line).collect();
+    let report = check(&read_trace(text.as_bytes(), "backwards").unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!((report.violations.len(), report.broken()), (50, 60));
+    assert_eq!(report.untold.get("clock-monotonic"), Some(&10));
+    assert!(report.violations.iter().all(|violation| !violation.events.is_empty()));
 }
 
 #[test]
@@ -161,4 +236,17 @@ fn a_trace_without_stamps_is_judged_by_its_sends_and_receives() {
     let report = holds("good-foreign");
     assert!(report.checked.iter().any(|name| name == "ME1"));
     assert!(report.not_checked.iter().any(|item| item.property == "E1"));
+}
+
+#[test]
+fn a_snapshot_that_knows_what_came_after_one_of_its_parts_violates_cut() {
+    violates_exactly("cut", "cut", "is of no moment: 1 had heard from 0");
+}
+
+#[test]
+fn tokens_are_conserved_over_a_snapshot() {
+    violates_exactly("cut-two-tokens", "cut", "holds 2 tokens");
+    violates_exactly("cut-no-token", "cut", "holds no token");
+    let report = holds("good-cut");
+    assert!(report.checked.iter().any(|name| name == "cut"));
 }

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use crate::trace::TraceArgs;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -18,7 +19,9 @@ const EXAMPLES: &str = "Examples:
   compasso run --on sim --seed 7                 the same in the simulator, in a blink
   compasso run scenarios/concert.toml --json     for machines: the summary on stdout
   compasso check runs/concert-7-sim/trace.jsonl  judge a recorded trace again
+  compasso report runs/concert-7-sim             make its report.html again
   compasso compare mutex --nodes 9               what each algorithm costs, beside the book
+  compasso trace order trace.jsonl 0:5 2:6       which of two events happened first
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -31,8 +34,12 @@ pub enum Command {
     Run(RunArgs),
     /// Judge a recorded trace.
     Check(CheckArgs),
+    /// Make a run's report.html again.
+    Report(ReportArgs),
     /// Measure every algorithm of a family on one workload, beside what the book says.
     Compare(CompareArgs),
+    /// Ask which event happened first and whether a cut is consistent; export to other tools.
+    Trace(TraceArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.
@@ -54,8 +61,8 @@ pub enum Command {
   compasso run scenarios/concert.toml --on sim       the same, simulated
   compasso run --on sim,qemu --seed 3 --json         both, one document each in an array
 
-The run's folder holds scenario.toml, trace.jsonl, summary.json and, from emulated boards,
-network.pcapng (opens in Wireshark) and nodes/<id>.log.")]
+The run's folder holds scenario.toml, trace.jsonl, summary.json, report.html (open it in a
+browser) and, from emulated boards, network.pcapng (opens in Wireshark) and nodes/<id>.log.")]
 pub struct RunArgs {
     /// The scenario [default: scenarios/concert.toml].
     pub scenario: Option<PathBuf>,
@@ -78,14 +85,33 @@ pub struct RunArgs {
 
 /// `compasso check`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  compasso check runs/concert-7-sim/trace.jsonl --json")]
+#[command(after_help = "Examples:
+  compasso check runs/concert-7-sim/trace.jsonl --json
+  zcat trace.jsonl.gz | compasso check -       what comes in on stdin")]
 pub struct CheckArgs {
-    /// The trace: JSON Lines, one event a line, whoever wrote it.
+    /// The trace: JSON Lines, one event a line, whoever wrote it; - reads stdin.
     pub trace: PathBuf,
     /// Print the findings as one JSON document on stdout.
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso report`.
+#[derive(Args)]
+#[command(after_help = "Example:
+  compasso report runs/concert-7-sim
+
+The page needs nothing but a browser: diagram, clocks, tables and violations stand in one file.")]
+pub struct ReportArgs {
+    /// The run's folder.
+    pub run: PathBuf,
+    /// Print where the page is as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but where the page is.
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -6,9 +6,14 @@ mod compare;
 mod doctor;
 mod outcome;
 mod progress;
+mod report;
 mod run;
+mod trace;
 
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use cli::{Cli, Command};
 use outcome::{Outcome, Talk};
 use std::process::ExitCode;
@@ -21,7 +26,9 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {
@@ -48,7 +55,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
         _ => {
             let text = error.to_string();
             let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            let first = lines.next().unwrap_or("bad usage").trim_start_matches("error: ").to_owned();
+            let mut first = lines.next().unwrap_or("bad usage").trim_start_matches("error: ").to_owned();
+            if let Some(ContextValue::Strings(missing)) =
+                error.get(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::MissingRequiredArgument)
+            {
+                first = format!("missing: {}", missing.join(" "));
+            }
             let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).map(str::to_owned);
             let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned);
             let values = text.lines().find_map(|line| line.trim().strip_prefix('[')).map(|rest| format!("[{rest}"));

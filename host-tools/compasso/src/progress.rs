@@ -1,14 +1,21 @@
 //! How far a long run is: a bar on a terminal, a few lines elsewhere.
 
 use crate::outcome::Talk;
+use compasso_checker::many;
 use compasso_scenario::{Action, format_duration};
 use compasso_stage::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// What takes less needs no bar.
+pub const BAR_AFTER: Duration = Duration::from_secs(2);
 
 /// Shows the progress of one performance.
 pub struct Display {
     bar: ProgressBar,
     talk: Talk,
+    /// When a bar is worth its while, if it is not at once.
+    from: Option<Instant>,
 }
 
 impl Display {
@@ -22,17 +29,33 @@ impl Display {
             bar.set_style(style);
         }
         bar.set_prefix(title.to_owned());
-        Display { bar, talk }
+        Display { bar, talk, from: None }
+    }
+
+    /// A bar, once what it shows has taken two seconds.
+    pub fn later(talk: Talk, title: &str) -> Display {
+        let display = Display::new(talk, title);
+        display.bar.set_draw_target(ProgressDrawTarget::hidden());
+        Display { from: Some(Instant::now() + BAR_AFTER), ..display }
     }
 
     /// Takes one report.
     pub fn show(&self, progress: &Progress) {
+        let due = self.from.is_some_and(|from| from <= Instant::now());
+        if due && !self.talk.quiet && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         match progress {
             Progress::Booting { booted, of } => self.bar.set_message(format!("{booted} of {of} boards have booted")),
             Progress::Running { at, of, events } => {
                 self.bar.set_length(of.as_millis() as u64);
                 self.bar.set_position(at.as_millis() as u64);
-                self.bar.set_message(format!("{} of {} s, {events} events", at.as_secs(), of.as_secs()));
+                self.bar.set_message(format!(
+                    "{} of {} s, {}",
+                    at.as_secs(),
+                    of.as_secs(),
+                    many(*events as u64, "event")
+                ));
             }
             Progress::Performed(step) => {
                 let line = format!("  at {:>6}: {}", format_duration(step.at), describe(&step.action));

@@ -4,18 +4,20 @@ use crate::{
     cli::RunArgs,
     outcome::{Outcome, Talk, failure},
     progress::Display,
+    report,
 };
 use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
 use compasso_scenario::Scenario;
 use compasso_stage::{
-    Failure, Options, RunOutput, interrupt_flag, perform as perform_on_boards,
-    setup::{self, BoardKind, Needs},
+    Failure, Options, Progress, RunOutput, interrupt_flag, perform as perform_on_boards,
+    setup::{self, BoardKind, Needs, Toolchain},
 };
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
@@ -64,15 +66,21 @@ pub fn run(args: &RunArgs) -> Outcome {
     };
     let mut outcome = Outcome::Held;
     let mut documents = Vec::new();
-    for stage in &stages {
-        let out = folder(args, &scenario, *stage, stages.len());
+    for (turn, stage) in stages.iter().enumerate() {
+        let earlier = stages.iter().take(turn).filter(|other| *other == stage).count();
+        let out = folder(args, &scenario, *stage, stages.len(), earlier);
         let repeat = format!("cargo compasso run {} --on {} --seed {}", path.display(), stage.name(), scenario.seed);
         let (ended, document) = perform(talk, &scenario, *stage, &out, repeat);
         outcome = outcome.or(ended);
+        let interrupted = document["interrupted"] == json!(true);
         documents.push(document);
+        if interrupted {
+            break;
+        }
     }
     match <[Value; 1]>::try_from(documents) {
-        Ok([document]) => talk.document(&document),
+        Ok([document]) if stages.len() == 1 => talk.document(&document),
+        Ok([document]) => talk.document(&json!([document])),
         Err(documents) => talk.document(&Value::Array(documents)),
     }
     outcome
@@ -92,11 +100,13 @@ fn prepare(args: &RunArgs) -> Result<(PathBuf, Scenario, Vec<Stage>), String> {
     Ok((path, scenario, stages))
 }
 
-fn folder(args: &RunArgs, scenario: &Scenario, stage: Stage, stages: usize) -> PathBuf {
+/// Where a performance is written. One of a stage that had its turn before gets a number.
+fn folder(args: &RunArgs, scenario: &Scenario, stage: Stage, stages: usize, earlier: usize) -> PathBuf {
+    let number = if earlier == 0 { String::new() } else { format!("-{}", earlier + 1) };
     match &args.out {
         Some(out) if stages == 1 => out.clone(),
-        Some(out) => out.join(stage.name()),
-        None => PathBuf::from("runs").join(format!("{}-{}-{}", scenario.name, scenario.seed, stage.name())),
+        Some(out) => out.join(format!("{}{number}", stage.name())),
+        None => PathBuf::from("runs").join(format!("{}-{}-{}{number}", scenario.name, scenario.seed, stage.name())),
     }
 }
 
@@ -115,7 +125,7 @@ fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: St
         stage.name()
     ));
     let performed = match stage {
-        Stage::Sim => Ok(simulate(scenario)),
+        Stage::Sim => simulate(talk, scenario),
         Stage::Qemu => emulate(talk, scenario, out),
     };
     match performed {
@@ -127,13 +137,23 @@ fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: St
     }
 }
 
-fn simulate(scenario: &Scenario) -> Performed {
-    let run = compasso_simulator::perform(scenario);
-    Performed { trace: run.trace, network: run.network, failures: Vec::new(), overdue: None, interrupted: false }
+fn simulate(talk: Talk, scenario: &Scenario) -> Result<Performed, String> {
+    let stop = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    let display = Display::later(talk, &scenario.name);
+    let of = std::time::Duration::from_micros(scenario.duration.0);
+    let run = compasso_simulator::perform_watched(scenario, &mut |now, events| {
+        let at = std::time::Duration::from_micros(now.0);
+        display.show(&Progress::Running { at, of, events });
+        !stop.load(Ordering::Relaxed)
+    });
+    display.finish();
+    let interrupted = stop.load(Ordering::Relaxed);
+    Ok(Performed { trace: run.trace, network: run.network, failures: Vec::new(), overdue: None, interrupted })
 }
 
 fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, String> {
     let toolchain = setup::ensure(&Needs::ALL).map_err(|error| error.to_string())?;
+    let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
     let image = toolchain.build_image(BoardKind::Qemu).map_err(|error| error.to_string())?;
     let qemu = toolchain.qemu.ok_or("no emulator was prepared")?;
     let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
@@ -196,7 +216,8 @@ fn write_folder(out: &Path, scenario: &Scenario, trace: &[TraceEvent], document:
     let mut file = BufWriter::new(File::create(out.join("trace.jsonl"))?);
     write_trace(trace, &mut file)?;
     file.flush()?;
-    fs::write(out.join("summary.json"), format!("{document:#}\n"))
+    fs::write(out.join("summary.json"), format!("{document:#}\n"))?;
+    report::write(out, trace, document).map(drop)
 }
 
 fn show(talk: Talk, summary: &Summary, out: &Path) {

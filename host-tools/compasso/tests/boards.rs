@@ -81,6 +81,23 @@ fn a_storm_breaks_no_promise_on_emulated_boards() {
     assert!(number(&summary["network"]["refused"]) > 0, "repeated frames must be refused");
 }
 
+/// More boards than cores: they are late, and judged by their promises only.
+#[test]
+fn sixteen_boards_keep_every_promise() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let summary = perform(&["scenarios/wide.toml"], folder.path(), 0);
+    assert_eq!(summary["nodes"], 16);
+    assert_eq!((&summary["violations"], &summary["failures"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    assert!(number(&summary["mutex"]["entries"]) > 0 && !summary["election"]["leaders"].as_array().unwrap().is_empty());
+    for property in ["ME1", "ME2", "E1", "E2", "token", "fence", "causality"] {
+        assert!(summary["checked"].as_array().unwrap().contains(&property.into()), "{property} was not checked");
+    }
+    println!("{} entries, {}", summary["mutex"]["entries"], summary["election"]["leaders"]);
+}
+
 /// Every algorithm of mutual exclusion and every election, in seven performances: the coordinator dies
 /// and returns, and one datagram in fifty is lost.
 #[test]

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 fn root() -> PathBuf {
@@ -103,6 +104,44 @@ fn bad_input_gets_one_clear_line_and_status_2() {
     refused(&["run", "--on", "moon"], &["moon", "sim", "qemu"]);
     refused(&["run", "--seed", "many"], &["many", "--seed"]);
     refused(&["conduct"], &["conduct"]);
+    refused(&["compare"], &["missing: <FAMILY>", "usage: compasso compare"]);
+    let twice = file("twice.toml", b"nodes = 3\nduration = \"5s\"\nseed = 1\nseed = 2\n");
+    refused(&["run", &twice, "--on", "sim"], &["twice.toml:4: seed: ", "duplicate key"]);
+    let lease = file("lease.toml", b"nodes = 3\nduration = \"5s\"\n[timing]\nlease = \"100ms\"\n");
+    refused(&["run", &lease, "--on", "sim"], &["lease.toml:4: timing.lease: ", "3 heartbeats"]);
+}
+
+/// What `check` says of a trace that comes in on stdin.
+fn check_stdin(trace: &str) -> (String, Option<i32>) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_compasso"))
+        .args(["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(trace.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn a_trace_may_come_in_on_stdin_and_one_event_proves_nothing() {
+    let (said, status) = check_stdin("{\"node\":0,\"seq\":1,\"event\":\"label\",\"text\":\"alone\"}\n");
+    assert_eq!(status, Some(0));
+    assert!(said.ends_with("nothing      could be checked in 1 event\n"), "{said}");
+    assert!(said.contains("not checked  ME1: nobody entered") && !said.contains("held"), "{said}");
+    let (said, status) = check_stdin(&fs::read_to_string(traces().join("me1.jsonl")).unwrap());
+    assert_eq!(status, Some(1));
+    assert!(said.contains("violated     ME1: ") && said.contains("1 violation in "), "{said}");
+}
+
+#[test]
+fn further_violations_are_counted_and_not_violations_themselves() {
+    let line = |seq: u64| format!("{{\"node\":0,\"seq\":{seq},\"cluster_us\":{},\"event\":\"boot\"}}\n", 1000 - seq);
+    let (said, status) = check_stdin(&(1..=61).map(line).collect::<String>());
+    assert_eq!(status, Some(1));
+    assert!(said.contains("violated     clock-monotonic: 10 more"), "{said}");
+    assert!(said.ends_with("60 violations in 61 events\n"), "{said}");
 }
 
 #[test]
@@ -125,14 +164,19 @@ fn several_stages_give_an_array_and_a_folder_each() {
     let out = tempfile::tempdir().unwrap();
     let output = compasso(&["run", "--on", "sim,sim", "--json", "--out", out.path().to_str().unwrap()]);
     assert_eq!(json(&output).as_array().unwrap().len(), 2);
-    assert!(out.path().join("sim/trace.jsonl").exists());
+    assert!(out.path().join("sim/trace.jsonl").exists() && out.path().join("sim-2/trace.jsonl").exists());
 }
 
 #[test]
 fn help_has_examples_on_every_level() {
-    for args in
-        [&["--help"][..], &["run", "--help"], &["check", "--help"], &["doctor", "--help"], &["budget", "--help"]]
-    {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["report", "--help"],
+        &["check", "--help"],
+        &["doctor", "--help"],
+        &["budget", "--help"],
+    ] {
         let output = compasso(args);
         assert_eq!(output.status.code(), Some(0));
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{args:?}");

@@ -88,6 +88,23 @@ fn mutual_exclusion_costs_what_the_book_says() {
 }
 
 #[test]
+fn whoever_starves_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = compasso(&["compare", "mutex", "--nodes", "9", "--json"], folder.path());
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for row in document["rows"].as_array().unwrap() {
+        let starved = row["starved"].as_u64().unwrap();
+        // Whoever leaves asks again at once and is nearest to its own vote.
+        assert_eq!(starved > 0, row["algorithm"] == "voting", "{row:#}");
+    }
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("starved      voting: ") && said.contains("only with probability one"), "{said}");
+    let heading = said.lines().find(|line| line.contains("busiest") && line.contains("bytes"));
+    assert!(heading.is_some_and(|line| line.contains("starved")), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+}
+
+#[test]
 fn elections_cost_what_the_book_says() {
     for nodes in [5_u64, 9] {
         let document = compared("election", nodes as u16);

@@ -139,6 +139,8 @@ pub struct Expect {
     pub terms_min: Option<u64>,
     /// At least so many regenerated tokens.
     pub regenerated_min: Option<u64>,
+    /// At least so many snapshots that were completed.
+    pub snapshots_min: Option<u64>,
     /// So many receives whose send lies in a counted gap of the telemetry.
     pub gaps: Option<u64>,
     /// So many violations.

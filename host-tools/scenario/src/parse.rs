@@ -5,9 +5,10 @@ use crate::{
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, clock_name, uniform_ppm},
     reader::{Field, Section, Source},
     services,
-    span::parse_duration,
+    span::{format_duration, parse_duration},
     step::{self, Action},
 };
+use compasso_algorithms::mutex::voting_sets::{self, Flaw};
 use compasso_wire::{
     Duration, NodeSet,
     config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
@@ -18,6 +19,8 @@ use toml::de::DeTable;
 
 /// A scenario lists no more steps than this.
 const STEPS_MAX: usize = 10_000;
+/// A lease lasts at least so many heartbeats: one asks for it, the next grants it, and one may be lost.
+const LEASE_HEARTBEATS: u64 = 3;
 /// A scenario file is no longer than this, in bytes.
 const FILE_MAX: usize = 1 << 20;
 
@@ -45,8 +48,12 @@ impl Scenario {
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
         let source = Source { file, text };
         let document = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            source.error(at, "", error.message().lines().collect::<Vec<_>>().join(", "))
+            let span = error.span().unwrap_or(0..0);
+            let message = error.message().lines().collect::<Vec<_>>().join(", ");
+            // The parser names a key that is given twice only by its place.
+            let key = text.get(span.clone()).filter(|_| message == "duplicate key").unwrap_or_default();
+            let message = if key.is_empty() { message } else { format!("expected once, found twice ({message})") };
+            source.error(span.start, key.trim(), message)
         })?;
         let root = Section { source: &source, path: String::new(), at: 0, table: document.get_ref() };
         read(&root, text, file)
@@ -260,7 +267,7 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duratio
     let mut token_rest = Timing::default().token_rest;
     let Some(section) = section(root, "mutex")? else { return Ok((mutex, resources, token_rest)) };
     section.refuse_unknown(
-        &["algorithm", "resources", "workload", "token_rest", "voting_sets", "replicas", "order"],
+        &["algorithm", "resources", "workload", "token_rest", "voting_sets", "replicas", "order", "answers"],
         &[],
     )?;
     mutex.algorithm = mutex_choice(&section, ids)?;
@@ -301,9 +308,12 @@ fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, Scena
         Some(field) => field.choose(&NAMES.map(|name| (name, name)), &[])?,
         None => "none",
     };
-    for (key, owners) in
-        [("voting_sets", &["maekawa", "maekawa-plain"][..]), ("replicas", &["voting"]), ("order", &["ricart-agrawala"])]
-    {
+    for (key, owners) in [
+        ("voting_sets", &["maekawa", "maekawa-plain"][..]),
+        ("replicas", &["voting"]),
+        ("order", &["ricart-agrawala"]),
+        ("answers", &["ricart-agrawala"]),
+    ] {
         if let Some(field) = section.get(key).filter(|_| !owners.contains(&name)) {
             return Err(field.error(format!("expected only with algorithm = \"{}\"", owners.join("\" or \""))));
         }
@@ -317,12 +327,17 @@ fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, Scena
         .map(|field| field.choose(&[("timestamp", false), ("priority", true)], &[]))
         .transpose()?
         .unwrap_or(false);
-    let sets = voting_sets(section, ids)?;
+    let answers_deferred = section
+        .get("answers")
+        .map(|field| field.choose(&[("ok", false), ("always", true)], &[]))
+        .transpose()?
+        .unwrap_or(false);
+    let sets = read_voting_sets(section, ids)?;
     Ok(match name {
         "central" => MutexChoice::Central,
         "voting" => MutexChoice::Voting { replicas: replicas.unwrap_or(ids.len() as u64) as u16 },
         "lamport" => MutexChoice::Lamport,
-        "ricart-agrawala" => MutexChoice::RicartAgrawala { by_priority },
+        "ricart-agrawala" => MutexChoice::RicartAgrawala { by_priority, answers_deferred },
         "token-ring" => MutexChoice::TokenRing,
         "suzuki-kasami" => MutexChoice::SuzukiKasami,
         "maekawa-plain" => MutexChoice::MaekawaPlain { sets },
@@ -334,7 +349,7 @@ fn mutex_choice(section: &Section<'_>, ids: &[u16]) -> Result<MutexChoice, Scena
 type VotingSets = compasso_wire::heapless::Vec<NodeSet, MEMBERS_MAX>;
 
 /// Each node's voting set, in the order of the ids, if they keep Maekawa's conditions.
-fn voting_sets(section: &Section<'_>, ids: &[u16]) -> Result<Option<VotingSets>, ScenarioError> {
+fn read_voting_sets(section: &Section<'_>, ids: &[u16]) -> Result<Option<VotingSets>, ScenarioError> {
     const SHAPE: &str = "one list of ids a node, like [[0, 1], [1, 2], [2, 0]]";
     let Some(field) = section.get("voting_sets") else { return Ok(None) };
     let items = field.list(SHAPE)?;
@@ -354,26 +369,33 @@ fn voting_sets(section: &Section<'_>, ids: &[u16]) -> Result<Option<VotingSets>,
         }
         let _fits = sets.push(set);
     }
-    for (position, (set, item)) in sets.iter().zip(&items).enumerate() {
-        let id = ids[position];
-        if !set.contains(position) {
-            return Err(item.error(format!("expected node {id} to be in its own set")));
-        }
-        if set.len() != sets[0].len() {
-            return Err(item.error("expected all sets to be of one size"));
-        }
-        if let Some(other) = sets.iter().position(|other| set.iter().all(|member| !other.contains(member))) {
-            return Err(item.error(format!(
-                "expected any two sets to have a node in common; those of {id} and {} have none",
-                ids[other]
-            )));
-        }
-        let times = |position| sets.iter().filter(|set| set.contains(position)).count();
-        if times(position) != times(0) {
-            return Err(field.error("expected every node to be in equally many sets"));
-        }
+    match voting_sets::check(&sets) {
+        Ok(()) => Ok(Some(sets)),
+        Err(flaw) => Err(describe(flaw, &field, &items, ids)),
     }
-    Ok(Some(sets))
+}
+
+/// Which of Maekawa's conditions does not hold, and where.
+fn describe(flaw: Flaw, field: &Field<'_>, items: &[Field<'_>], ids: &[u16]) -> ScenarioError {
+    let id = |position: usize| ids.get(position).copied().unwrap_or_default();
+    let at = |position: usize| items.get(position).unwrap_or(field);
+    match flaw {
+        Flaw::WithoutItself(node) => at(node).error(format!("expected node {} to be in its own set", id(node))),
+        Flaw::Stranger(node) => {
+            at(node).error(format!("expected only nodes of the scenario in the set of {}", id(node)))
+        }
+        Flaw::Disjoint(one, other) => at(other).error(format!(
+            "expected any two sets to have a node in common; those of {} and {} have none",
+            id(one),
+            id(other)
+        )),
+        Flaw::Size(node) => at(node).error("expected all sets to be of one size"),
+        Flaw::Load(node) => field.error(format!(
+            "expected every node to be in equally many sets; {} is in more or fewer than {}",
+            id(node),
+            id(0)
+        )),
+    }
 }
 
 fn network(root: &Section<'_>) -> Result<Network, ScenarioError> {
@@ -421,6 +443,16 @@ fn timing(root: &Section<'_>) -> Result<(Timing, bool), ScenarioError> {
     if timing.suspect_after <= timing.heartbeat {
         return Err(section.error("expected `suspect_after` to be longer than `heartbeat`"));
     }
+    let shortest = timing.heartbeat.times(LEASE_HEARTBEATS);
+    if timing.lease < shortest {
+        let field = section.get("lease").or_else(|| section.get("heartbeat"));
+        let message = format!(
+            "expected a lease of at least {LEASE_HEARTBEATS} heartbeats ({}), found {}: no shorter one is renewed in time",
+            format_duration(shortest),
+            format_duration(timing.lease)
+        );
+        return Err(field.map_or_else(|| section.error(&message), |field| field.error(&message)));
+    }
     let drift = section.get("drift_ppm");
     if let Some(field) = &drift {
         timing.drift_ppm = field.integer(0..=10_000, "parts per million")? as u32;
@@ -432,7 +464,16 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(section) = section(root, "expect")? else { return Ok(expect) };
     section.refuse_unknown(
-        &["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"],
+        &[
+            "leader",
+            "entries_min",
+            "entries_each_min",
+            "terms_min",
+            "regenerated_min",
+            "snapshots_min",
+            "gaps",
+            "violations",
+        ],
         &[],
     )?;
     expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
@@ -441,6 +482,7 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("snapshots_min", &mut expect.snapshots_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {
@@ -462,7 +504,13 @@ fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>,
     }
     steps.sort_by_key(|(step, _)| step.at);
     step::check_order(&steps)?;
-    Ok(steps.into_iter().map(|(step, _)| step).collect())
+    let mut steps: Vec<step::Step> = steps.into_iter().map(|(step, _)| step).collect();
+    let taken = steps.iter_mut().filter_map(|step| match &mut step.action {
+        Action::Snapshot { number, .. } => Some(number),
+        _ => None,
+    });
+    taken.zip(1..).for_each(|(number, count)| *number = count);
+    Ok(steps)
 }
 
 pub(crate) fn section<'a>(root: &Section<'a>, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {

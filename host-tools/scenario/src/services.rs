@@ -79,10 +79,11 @@ pub(crate) fn commit(root: &Section<'_>) -> Result<Option<Commit>, ScenarioError
 
 /// `[snapshot]`.
 pub(crate) fn snapshots(root: &Section<'_>) -> Result<SnapshotMethod, ScenarioError> {
-    match root.get("snapshot") {
-        Some(field) => Err(field.error("`snapshot` is a known name, but this version does not perform it yet")),
-        None => Ok(SnapshotMethod::Markers),
-    }
+    let Some(section) = section(root, "snapshot")? else { return Ok(SnapshotMethod::Markers) };
+    section.refuse_unknown(&["method"], &[])?;
+    section.get("method").map_or(Ok(SnapshotMethod::Markers), |field| {
+        field.choose(&[("markers", SnapshotMethod::Markers), ("unsynchronized", SnapshotMethod::Unsynchronized)], &[])
+    })
 }
 
 fn positive(field: &Field<'_>) -> Result<Duration, ScenarioError> {

@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 14] = [
+const ACTIONS: [&str; 15] = [
     "crash",
     "restart",
     "pause",
@@ -131,10 +131,11 @@ const ACTIONS: [&str; 14] = [
     "drop_token",
     "event",
     "send",
+    "snapshot",
     "leap",
     "time_server",
 ];
-const LATER_ACTIONS: [&str; 7] = ["acquire", "release", "claims", "snapshot", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 6] = ["acquire", "release", "claims", "read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -204,6 +205,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
                     .number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million")?,
             }
         }
+        "snapshot" => Action::Snapshot { node: field.id(ids)?, number: 0 },
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;
             event.refuse_unknown(&["node", "label"], &[])?;

@@ -88,7 +88,15 @@ fn a_seed_decides_the_skews_and_is_written_back() {
 #[test]
 fn broken_syntax_names_its_line() {
     assert!(refused("name = \n").starts_with("bad.toml:3: "));
-    assert!(refused("seed = 1\nseed = 2\n").starts_with("bad.toml:4: "));
+    refuses("seed = 1\nseed = 2\n", 4, "seed", "expected once, found twice (duplicate key)");
+    refuses("[clock]\nsync = \"none\"\n[clock]\n", 5, "clock", "duplicate key");
+}
+
+#[test]
+fn a_lease_outlasts_a_few_heartbeats() {
+    refuses("[timing]\n\nlease = \"250ms\"\n", 5, "timing.lease", "at least 3 heartbeats (300ms), found 250ms");
+    refuses("[timing]\nsuspect_after = \"2s\"\nheartbeat = \"500ms\"\n", 5, "timing.heartbeat", "(1500ms), found 1s");
+    good("nodes = 2\nduration = \"1s\"\n[timing]\nlease = \"300ms\"\n");
 }
 
 #[test]
@@ -111,7 +119,7 @@ fn names_of_later_versions_are_refused_by_name() {
     refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
     refuses("[cache]\n", 3, "cache", "`cache` is a known name");
     refuses("[commit]\n", 3, "commit", "`commit` is a known name");
-    refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
+    refuses("[[step]]\nat = \"1s\"\nread = 1\n", 5, "step[0].read", "`read` is a known name");
     good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
 }
 
@@ -174,7 +182,7 @@ fn options_belong_to_their_algorithm_and_voting_sets_keep_maekawas_conditions() 
     };
     sets("[[1], [1], [2], [3], [4]]", "in its own set");
     sets("[[0]]", "one set for each of the 5 nodes");
-    sets("[[1, 0], [1, 0], [2, 0], [3, 0], [3, 0]]", "in equally many sets");
+    sets("[[1, 0], [1, 0], [2, 0], [3, 0], [4, 0]]", "in equally many sets");
     sets("[[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]", "a node in common");
     sets("[[0], [1, 0], [2, 0], [3, 0], [4, 0]]", "of one size");
 }
@@ -214,6 +222,18 @@ fn numbers_and_durations_have_bounds() {
     refuses("[timing]\nlease = \"0s\"\n", 4, "timing.lease", "more than no time");
     let error = Scenario::parse("nodes = 2\nduration = \"30h\"\n", "bad.toml").expect_err("too long").to_string();
     assert!(error.contains(":2: duration: expected at most 24h"), "{error}");
+}
+
+#[test]
+fn how_ricart_agrawala_orders_and_answers_can_be_chosen() {
+    let choice =
+        |keys: &str| good(&format!("{HEAD}[mutex]\nalgorithm = \"ricart-agrawala\"\n{keys}\n")).mutex.algorithm;
+    let plain = MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: false };
+    assert_eq!(choice(""), plain);
+    assert_eq!(choice("order = \"timestamp\"\nanswers = \"ok\""), plain);
+    let always = MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: true };
+    assert_eq!(choice("answers = \"always\""), always);
+    refuses("[mutex]\nalgorithm = \"central\"\nanswers = \"always\"\n", 5, "mutex.answers", "ricart-agrawala");
 }
 
 #[test]

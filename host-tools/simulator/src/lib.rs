@@ -13,4 +13,4 @@ mod world;
 pub use compasso_node::defences::Defence;
 #[cfg(feature = "sabotage")]
 pub use world::perform_without;
-pub use world::{Run, perform};
+pub use world::{Run, perform, perform_watched};

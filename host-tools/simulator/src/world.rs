@@ -24,6 +24,9 @@ const BOOT_SPREAD_NS: u64 = 50_000_000;
 /// A node that wakes more often than this without time passing would spin on a board.
 const WAKES_AT_ONCE_MAX: u32 = 1000;
 
+/// Whoever watches is told after so many happenings: often enough for a bar, too rarely to cost anything.
+const WATCH_EVERY: u64 = 4096;
+
 /// What a simulated run leaves behind.
 pub struct Run {
     /// Every event, in the order in which they happened.
@@ -78,7 +81,14 @@ struct World<'a> {
 /// Performs a scenario in simulated time.
 #[must_use]
 pub fn perform(scenario: &Scenario) -> Run {
-    World::new(scenario).perform_all()
+    World::new(scenario).perform_all(&mut |_, _| true)
+}
+
+/// Performs a scenario, and says now and then how far it is and how many events there are. Once the answer
+/// is false the run ends, without its end.
+#[must_use]
+pub fn perform_watched(scenario: &Scenario, watch: &mut dyn FnMut(Duration, usize) -> bool) -> Run {
+    World::new(scenario).perform_all(watch)
 }
 
 /// Performs a scenario with nodes that lack one defence.
@@ -87,7 +97,7 @@ pub fn perform(scenario: &Scenario) -> Run {
 pub fn perform_without(scenario: &Scenario, missing: compasso_node::defences::Defence) -> Run {
     let mut world = World::new(scenario);
     world.missing = Some(missing);
-    world.perform_all()
+    world.perform_all(&mut |_, _| true)
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -95,7 +105,7 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl<'a> World<'a> {
-    fn perform_all(self) -> Run {
+    fn perform_all(self, watch: &mut dyn FnMut(Duration, usize) -> bool) -> Run {
         let mut world = self;
         let scenario = world.scenario;
         world.tell(scenario_event(scenario, "sim"));
@@ -108,9 +118,14 @@ impl<'a> World<'a> {
         }
         world.schedule(nanos(scenario.stop_requests_at()), Due::StopWorkload);
         let end = nanos(scenario.duration);
+        let mut happened = 0_u64;
         while let Some((at, due)) = world.next(end) {
             world.now_ns = at;
             world.happen(due);
+            happened += 1;
+            if happened.is_multiple_of(WATCH_EVERY) && !watch(Duration(at / 1000), world.trace.len()) {
+                return Run { trace: world.trace, network: world.network };
+            }
         }
         world.now_ns = end;
         world.tell(Event::End);

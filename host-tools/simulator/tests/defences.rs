@@ -6,6 +6,7 @@ use common::{count, scenario};
 use compasso_checker::{Event, TraceEvent, check};
 use compasso_scenario::Scenario;
 use compasso_simulator::{Defence, perform, perform_without};
+use std::fmt::Write;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=12;
 
@@ -74,4 +75,54 @@ fn without_the_keeper_nobody_is_fenced() {
     let without: usize = SEEDS.map(|seed| count(&perform_without(&cut_off(seed), Defence::Keeper).trace, fenced)).sum();
     assert!(with > 0, "no visit outlived its lease");
     assert_eq!(without, 0);
+}
+
+#[test]
+fn without_heeding_snapshots_on_every_datagram_a_marker_is_overtaken() {
+    let steps: String =
+        (20..80).map(|tenth| format!("[[step]]\nat = \"{}ms\"\nsnapshot = {}\n", tenth * 100, tenth % 5)).collect();
+    let calm = |seed| {
+        let workload = "{ every = \"20ms\", hold = \"1ms\" }";
+        scenario(seed, 10, "delay = \"100us..20ms\"\nreorder = 0.1", workload, &steps)
+    };
+    assert!(SEEDS.flat_map(|seed| broken(&perform(&calm(seed)).trace)).next().is_none());
+    let broken = SEEDS.flat_map(|seed| broken(&perform_without(&calm(seed), Defence::Heed).trace));
+    assert!(broken.collect::<Vec<_>>().contains(&"cut".to_owned()));
+}
+
+/// Three times somebody dies, is back before the others have noticed, wants to be inside for long and is cut
+/// off there. On a network this bad its leader may go on renewing the lease of the life that is gone, and
+/// that lease counts by a clock that the new life does not have.
+fn quick_return(seed: u64) -> Scenario {
+    let mut steps = String::new();
+    for (round, id) in [(0, 3), (1, 2), (2, 1)] {
+        let at = 8000 + round * 12_000;
+        let back = at + 60 + seed % 5 * 50;
+        let (lock, cut, heal) = (back + 10, back + 1310, back + 6500);
+        write!(
+            steps,
+            "[[step]]\nat = \"{at}ms\"\ncrash = {id}\n[[step]]\nat = \"{back}ms\"\nrestart = {id}\n\
+             [[step]]\nat = \"{lock}ms\"\nlock = {{ node = {id}, hold = \"5s\" }}\n\
+             [[step]]\nat = \"{cut}ms\"\npartition = [[{id}, 0]]\n[[step]]\nat = \"{heal}ms\"\nheal = true\n"
+        )
+        .unwrap();
+    }
+    let text = format!(
+        "name = \"quick-return\"\nnodes = 5\nseed = {seed}\nduration = \"48s\"\n\
+         [election]\nalgorithm = \"bully\"\n\
+         [mutex]\nalgorithm = \"central\"\nworkload = {{ every = \"60ms\", hold = \"20ms\" }}\n\
+         [network]\ndelay = \"200us..30ms\"\nloss = 0.25\nduplicate = 0.02\nreorder = 0.05\n\
+         [timing]\nsuspect_after = \"300ms\"\n{steps}"
+    );
+    Scenario::parse(&text, "quick-return").unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn without_quarantine_a_returned_node_relies_on_a_lease_of_its_earlier_life() {
+    let breaks_me1 = |trace: &[TraceEvent]| broken(trace).contains(&"ME1".to_owned());
+    let without = |seed| breaks_me1(&perform_without(&quick_return(seed), Defence::Quarantine).trace);
+    let seed = (1..=80).find(|seed| without(*seed)).expect("some seed shows what the quarantine is for");
+    for seed in (1..=12).chain([seed]) {
+        assert!(!breaks_me1(&perform(&quick_return(seed)).trace), "seed {seed}");
+    }
 }

@@ -200,18 +200,21 @@ fn hirschberg_sinclair_stays_below_n_log_n_when_all_start() {
     }
 }
 
-/// Both ask in the same moment, with these Lamport times; the clocks of a running cluster are past the
-/// book's numbers, so a thousand is added to each.
-fn ricart_agrawala(form: &str, requests: [(u64, u64); 2]) -> Exact {
-    let lock = |(node, time): (u64, u64)| {
-        (3000, format!("lock = {{ node = {node}, hold = \"10ms\", lamport = {} }}", time + 1000))
-    };
-    let run = mutex(form, 4, "ricart-agrawala", &requests.map(lock));
+fn lock_with((node, lamport): (u64, u64)) -> (u64, String) {
+    (3000, format!("lock = {{ node = {node}, hold = \"10ms\", lamport = {lamport} }}"))
+}
+
+/// Both ask in the same moment, with these Lamport times. With hardening the nodes have said so much by
+/// then that their clocks are past the book's numbers: a thousand is added to each.
+fn ricart_agrawala(form: &str, nodes: u64, requests: [(u64, u64); 2]) -> Exact {
+    let requests = requests.map(|(node, time)| (node, if form == BARE { time } else { time + 1000 }));
+    let run = mutex(form, nodes, "ricart-agrawala", &requests.map(lock_with));
+    assert_eq!(run.summary.expectations.iter().filter(|expectation| expectation.ok).count(), 2);
     for (node, time) in requests {
         let asked =
             |event: &&TraceEvent| event.node_id() == Some(node as u16) && matches!(event.event, Event::Request { .. });
         let stamps: Vec<_> = run.trace.iter().filter(asked).map(|event| event.lamport).collect();
-        assert_eq!(stamps, [Some(time + 1000)], "the request's stamp is scripted");
+        assert_eq!(stamps, [Some(time)], "the request's stamp is scripted");
     }
     run
 }
@@ -219,17 +222,43 @@ fn ricart_agrawala(form: &str, requests: [(u64, u64); 2]) -> Exact {
 #[test]
 fn ricart_agrawala_grants_8_before_12_and_34_before_41() {
     for form in BOTH {
-        assert_eq!(ricart_agrawala(form, [(0, 8), (2, 12)]).entered(), [0, 2]);
-        assert_eq!(ricart_agrawala(form, [(1, 41), (2, 34)]).entered(), [2, 1]);
-        let steps = [
-            (3000, "lock = { node = 0, hold = \"10ms\", lamport = 1008 }".to_owned()),
-            (3000, "lock = { node = 2, hold = \"10ms\", lamport = 1012 }".to_owned()),
-        ];
-        let run = mutex(form, 3, "ricart-agrawala", &steps);
+        assert_eq!(ricart_agrawala(form, 4, [(1, 41), (2, 34)]).entered(), [2, 1]);
+        let run = ricart_agrawala(form, 3, [(0, 8), (2, 12)]);
         assert_eq!((run.entered(), run.mutex_messages()), (vec![0, 2], 8));
         let of_2 = run.sent("ok").into_iter().filter(|(from, _)| *from == 2).collect::<Vec<_>>();
         assert_eq!(of_2, [(2, 0)], "the loser says OK to the winner only");
     }
+}
+
+#[test]
+fn the_staged_nodes_say_nothing_but_what_the_book_does() {
+    let run = mutex(BARE, 3, "ricart-agrawala", &[lock_with((0, 8)), lock_with((2, 12))]);
+    let sent = run.trace.iter().filter(|event| matches!(event.event, Event::Send { .. })).count();
+    assert_eq!(sent, 8);
+}
+
+#[test]
+fn who_always_answers_says_deferred_at_once() {
+    for form in BOTH {
+        let sections =
+            "[election]\ndetector = \"scripted\"\n[mutex]\nalgorithm = \"ricart-agrawala\"\nanswers = \"always\"\n";
+        let run = run(form, "nodes = 3", sections, &[lock_with((0, 2008)), lock_with((2, 2012))]);
+        assert_eq!((run.entered(), run.mutex_messages()), (vec![0, 2], 9));
+        assert_eq!(run.sent("deferred"), [(0, 2)]);
+    }
+}
+
+#[test]
+fn a_lamport_time_that_has_passed_is_refused_and_the_run_says_so() {
+    let late = mutex(HARDENED, 3, "ricart-agrawala", &[lock_with((0, 8))]);
+    assert!(late.entered().is_empty(), "no other number is used in its place");
+    let expectation = &late.summary.expectations[0];
+    assert_eq!(
+        (&*expectation.name, &expectation.wanted, expectation.ok),
+        ("lamport of node 0's request", &8.into(), false)
+    );
+    assert!(expectation.got.as_u64().unwrap() > 8, "{expectation:?}");
+    assert_eq!(late.summary.exit_code(), 1);
 }
 
 #[test]

@@ -96,6 +96,8 @@ pub struct Toolchain {
     pub qemu: Option<PathBuf>,
     /// The root of the workspace.
     pub root: PathBuf,
+    /// Builds say nothing unless they fail.
+    pub quiet: bool,
 }
 
 /// Prepares the machine, installing what is missing and may be installed.
@@ -107,7 +109,7 @@ pub fn ensure(needs: &Needs) -> Result<Toolchain, EnvironmentError> {
     let _turn = take_turn(&target_dir(&root))?;
     let compiler = if needs.compiler { Some(ensure_compiler()?) } else { None };
     let qemu = if needs.emulator { Some(ensure_qemu()?) } else { None };
-    Ok(Toolchain { compiler, qemu, root })
+    Ok(Toolchain { compiler, qemu, root, quiet: false })
 }
 
 impl Toolchain {
@@ -120,7 +122,7 @@ impl Toolchain {
             self.compiler.ok_or_else(|| EnvironmentError::new("no compiler was prepared", "ask `ensure` for one"))?;
         let target_dir = target_dir(&self.root);
         let _turn = take_turn(&target_dir)?;
-        let image = build::build(&self.root, &target_dir, compiler, board)?;
+        let image = build::build(&self.root, &target_dir, compiler, board, self.quiet)?;
         check_image(&image)?;
         Ok(image)
     }

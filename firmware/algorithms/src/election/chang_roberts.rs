@@ -6,11 +6,10 @@
 //! so that there is a result within `3·N·T`, or whoever has waited that long starts over.
 
 use super::{
-    Command, Event,
-    circle::{Circle, Cx, Next, Part},
+    circle::{Circle, Cx, Part},
+    on_circle::OnCircle,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, Term, message::ElectionMessage as Message};
+use compasso_wire::{Duration, NodeId, Term, message::ElectionMessage as Message};
 use core::cmp::Ordering;
 
 /// One node's part in the election.
@@ -26,53 +25,20 @@ impl ChangRoberts {
         ChangRoberts { circle: Circle::new(seen) }
     }
 
-    /// Whom this node names as its leader, and in which term; nobody during an election.
-    #[must_use]
-    pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
-        self.circle.leader(me)
-    }
-
-    /// The highest term seen: what must be remembered over a restart.
-    #[must_use]
-    pub fn seen(&self) -> Term {
-        self.circle.seen()
-    }
-
-    /// "Marks itself as a participant and places its identifier in an election message."
-    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
-        let term = self.circle.call(dead, patience(cx), cx);
-        let id = cx.me();
-        self.pass(Message::Candidate { term, id }, cx);
-    }
-
     fn handle_candidate(&mut self, term: Term, id: NodeId, cx: &mut Cx<'_>) {
         let me = cx.me();
         match (self.circle.take_part(term, patience(cx), cx), id.cmp(&me)) {
             (Part::Superseded, _) => {}
             // "If the arrived identifier is greater, it forwards the message."
-            (Part::Joined | Part::Participant, Ordering::Greater) => self.pass(Message::Candidate { term, id }, cx),
+            (Part::Joined | Part::Participant, Ordering::Greater) => {
+                self.pass(true, Message::Candidate { term, id }, cx)
+            }
             // "If it is smaller and the receiver is not a participant, it substitutes its own."
-            (Part::Joined, Ordering::Less) => self.pass(Message::Candidate { term, id: me }, cx),
+            (Part::Joined, Ordering::Less) => self.pass(true, Message::Candidate { term, id: me }, cx),
             // "But it does not forward the message if it is already a participant."
             (Part::Participant, Ordering::Less) => {}
             // "If it is that of the receiver itself, then it becomes the coordinator."
-            (Part::Joined | Part::Participant, Ordering::Equal) => self.go_on(Next::Lead, cx),
-        }
-    }
-
-    fn pass(&mut self, message: Message, cx: &mut Cx<'_>) {
-        let next = self.circle.pass(true, message, cx);
-        self.go_on(next, cx);
-    }
-
-    fn go_on(&mut self, next: Next, cx: &mut Cx<'_>) {
-        match next {
-            Next::Nothing => {}
-            Next::Lead => {
-                let next = self.circle.announce(cx);
-                self.go_on(next, cx);
-            }
-            Next::Start { dead } => self.start(dead, cx),
+            (Part::Joined | Part::Participant, Ordering::Equal) => self.lead(cx),
         }
     }
 }
@@ -82,20 +48,23 @@ fn patience(cx: &Cx<'_>) -> Duration {
     cx.delays.answer().times(3 * cx.members.count() as u64)
 }
 
-impl Algorithm for ChangRoberts {
-    type Message = Message;
-    type Command = Command;
-    type Event = Event;
-
-    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_command(command, cx);
-        self.go_on(next, cx);
+impl OnCircle for ChangRoberts {
+    fn circle(&self) -> &Circle {
+        &self.circle
     }
 
-    fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
-        if !self.circle.hear(from, &message, cx.members) {
-            return;
-        }
+    fn circle_mut(&mut self) -> &mut Circle {
+        &mut self.circle
+    }
+
+    /// "Marks itself as a participant and places its identifier in an election message."
+    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
+        let term = self.circle.call(dead, patience(cx), cx);
+        let id = cx.me();
+        self.pass(true, Message::Candidate { term, id }, cx);
+    }
+
+    fn hear(&mut self, message: Message, cx: &mut Cx<'_>) {
         match message {
             Message::Candidate { term, id } => self.handle_candidate(term, id, cx),
             Message::Elected { term, id } => {
@@ -112,22 +81,16 @@ impl Algorithm for ChangRoberts {
             | Message::Reply { .. } => {}
         }
     }
-
-    fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_timeout(cx.now);
-        self.go_on(next, cx);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.circle.poll_timeout()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        election::tests::{Random, settle},
+        election::{
+            Command, Event,
+            tests::{Random, settle},
+        },
         testing::World,
     };
 

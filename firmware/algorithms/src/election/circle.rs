@@ -24,6 +24,9 @@ const FORWARDED_MAX: usize = 4;
 /// For so many `T` a message is worth sending to the next one: by then the channel has given up.
 const FORWARDED_FOR: u64 = 4;
 
+/// So often the patience for a result doubles at most.
+const DOUBLINGS_MAX: u32 = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Nobody is elected and nobody elects.
@@ -88,12 +91,25 @@ pub(super) struct Circle {
     elected: Term,
     /// Who is stepped over in this election, by position.
     skipped: NodeSet,
+    /// How many elections in a row had no result in time.
+    failures: u32,
     forwarded: Vec<Forwarded, FORWARDED_MAX>,
 }
 
 impl Circle {
     pub fn new(seen: Term) -> Circle {
-        Circle { state: State::Idle, seen, elected: Term::ZERO, skipped: NodeSet::EMPTY, forwarded: Vec::new() }
+        Circle {
+            state: State::Idle,
+            seen,
+            elected: Term::ZERO,
+            skipped: NodeSet::EMPTY,
+            failures: 0,
+            forwarded: Vec::new(),
+        }
+    }
+
+    pub fn seen(&self) -> Term {
+        self.seen
     }
 
     pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
@@ -102,10 +118,6 @@ impl Circle {
             State::Following { leader } => Some((leader, self.elected)),
             State::Leading => Some((me, self.elected)),
         }
-    }
-
-    pub fn seen(&self) -> Term {
-        self.seen
     }
 
     /// Calls an election of a number that nobody was seen to use.
@@ -142,8 +154,10 @@ impl Circle {
         self.trust(from, members);
         let is_member = |id: &NodeId| members.position(*id).is_some();
         match message {
-            Message::ListElection { list, .. } => !list.is_empty() && list.iter().all(is_member),
-            Message::ListCoordinator { leader, list, .. } => list.contains(leader) && list.iter().all(is_member),
+            Message::ListElection { list, .. } => !list.members.is_empty(),
+            Message::ListCoordinator { leader, list, .. } => {
+                members.position(*leader).is_some_and(|position| list.members.contains(position))
+            }
             Message::Candidate { id, .. }
             | Message::Elected { id, .. }
             | Message::Probe { id, .. }
@@ -156,7 +170,7 @@ impl Circle {
     pub fn pass(&mut self, clockwise: bool, message: Message, cx: &mut Cx<'_>) -> Next {
         match self.route(clockwise, &message, cx.members) {
             Route::To(to) => {
-                self.remember(to, clockwise, message.clone(), cx);
+                self.remember(to, clockwise, message, cx);
                 cx.send(to, message);
                 Next::Nothing
             }
@@ -196,6 +210,7 @@ impl Circle {
         let news = self.leader(cx.me()) != Some((leader, term));
         self.state = if leader == cx.me() { State::Leading } else { State::Following { leader } };
         self.elected = term;
+        self.failures = 0;
         self.seen = self.seen.max(term);
         if news {
             cx.emit(Event::Elected { leader, term });
@@ -261,7 +276,10 @@ impl Circle {
 
     pub fn handle_timeout(&mut self, now: Instant) -> Next {
         match self.state {
-            State::Participating { result_by, .. } if now >= result_by => Next::Start { dead: None },
+            State::Participating { result_by, .. } if now >= result_by => {
+                self.failures += 1;
+                Next::Start { dead: None }
+            }
             State::Idle | State::Participating { .. } | State::Following { .. } | State::Leading => Next::Nothing,
         }
     }
@@ -278,6 +296,8 @@ impl Circle {
     }
 
     fn participate(&mut self, term: Term, patience: Duration, cx: &Cx<'_>) {
+        // Nobody knows how slow the network is: who has waited in vain waits twice as long the next time.
+        let patience = patience.times(1 << self.failures.min(DOUBLINGS_MAX));
         self.state = State::Participating { number: term.counter(), result_by: cx.now + patience };
         self.seen = self.seen.max(term);
         self.skipped = NodeSet::EMPTY;
@@ -332,13 +352,13 @@ impl Circle {
             let position = (mine + if clockwise { step } else { count - step }) % count;
             let Some(id) = members.id(position) else { continue };
             let is_dead = self.skipped.contains(position);
-            if is_dead && owner(message) == Some(id) {
+            if is_dead && owner(message, members) == Some(id) {
                 return Route::Void(id);
             }
-            if is_dead && collector(message) == Some(id) {
+            if is_dead && collector(message, members) == Some(id) {
                 return Route::Over;
             }
-            if !is_dead && is_on_ring(message, id) {
+            if !is_dead && is_on_ring(message, position) {
                 return Route::To(id);
             }
         }
@@ -347,9 +367,9 @@ impl Circle {
 }
 
 /// Who must live for the message to mean anything.
-fn owner(message: &Message) -> Option<NodeId> {
+fn owner(message: &Message, members: &Members) -> Option<NodeId> {
     match message {
-        Message::ListElection { list, .. } => list.first().copied(),
+        Message::ListElection { list, .. } => members.id(usize::from(list.first)),
         Message::ListCoordinator { leader, .. } => Some(*leader),
         Message::Candidate { id, .. }
         | Message::Elected { id, .. }
@@ -360,9 +380,9 @@ fn owner(message: &Message) -> Option<NodeId> {
 }
 
 /// Who takes the message out of the ring, if that is not its owner.
-fn collector(message: &Message) -> Option<NodeId> {
+fn collector(message: &Message, members: &Members) -> Option<NodeId> {
     match message {
-        Message::ListCoordinator { list, .. } => list.first().copied(),
+        Message::ListCoordinator { list, .. } => members.id(usize::from(list.first)),
         Message::ListElection { .. }
         | Message::Candidate { .. }
         | Message::Elected { .. }
@@ -379,9 +399,9 @@ fn is_result(message: &Message) -> bool {
 }
 
 /// COORDINATOR of the ring with a list goes round the new ring only.
-fn is_on_ring(message: &Message, id: NodeId) -> bool {
+fn is_on_ring(message: &Message, position: usize) -> bool {
     match message {
-        Message::ListCoordinator { list, .. } => list.contains(&id),
+        Message::ListCoordinator { list, .. } => list.members.contains(position),
         Message::ListElection { .. }
         | Message::Candidate { .. }
         | Message::Elected { .. }

@@ -7,11 +7,10 @@
 //! so that there is a result within `8·N·T`, or whoever has waited that long starts over.
 
 use super::{
-    Command, Event,
-    circle::{Circle, Cx, Next, Part},
+    circle::{Circle, Cx, Part},
+    on_circle::OnCircle,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, Term, message::ElectionMessage as Message};
+use compasso_wire::{Duration, NodeId, Term, message::ElectionMessage as Message};
 use core::cmp::Ordering;
 
 /// From which sides an answer is still missing.
@@ -45,23 +44,6 @@ impl HirschbergSinclair {
     #[must_use]
     pub fn new(seen: Term) -> HirschbergSinclair {
         HirschbergSinclair { circle: Circle::new(seen), candidacy: Candidacy::Relay }
-    }
-
-    /// Whom this node names as its leader, and in which term; nobody during an election.
-    #[must_use]
-    pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
-        self.circle.leader(me)
-    }
-
-    /// The highest term seen: what must be remembered over a restart.
-    #[must_use]
-    pub fn seen(&self) -> Term {
-        self.circle.seen()
-    }
-
-    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
-        let term = self.circle.call(dead, patience(cx), cx);
-        self.probe(term, 0, cx);
     }
 
     /// Asks `2^round` neighbours on either side.
@@ -106,22 +88,6 @@ impl HirschbergSinclair {
             Awaited::One { .. } => {} // Twice from the same side.
         }
     }
-
-    fn pass(&mut self, clockwise: bool, message: Message, cx: &mut Cx<'_>) {
-        let next = self.circle.pass(clockwise, message, cx);
-        self.go_on(next, cx);
-    }
-
-    fn go_on(&mut self, next: Next, cx: &mut Cx<'_>) {
-        match next {
-            Next::Nothing => {}
-            Next::Lead => {
-                let next = self.circle.announce(cx);
-                self.go_on(next, cx);
-            }
-            Next::Start { dead } => self.start(dead, cx),
-        }
-    }
 }
 
 /// All rounds of the highest (`2 + 4 + … + 2N`, and `N` for the last), those of who woke it, the result.
@@ -134,20 +100,21 @@ fn is_at_horizon(round: u8, hops: u16) -> bool {
     1u32.checked_shl(u32::from(round)).is_some_and(|horizon| u32::from(hops) >= horizon)
 }
 
-impl Algorithm for HirschbergSinclair {
-    type Message = Message;
-    type Command = Command;
-    type Event = Event;
-
-    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_command(command, cx);
-        self.go_on(next, cx);
+impl OnCircle for HirschbergSinclair {
+    fn circle(&self) -> &Circle {
+        &self.circle
     }
 
-    fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
-        if !self.circle.hear(from, &message, cx.members) {
-            return;
-        }
+    fn circle_mut(&mut self) -> &mut Circle {
+        &mut self.circle
+    }
+
+    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
+        let term = self.circle.call(dead, patience(cx), cx);
+        self.probe(term, 0, cx);
+    }
+
+    fn hear(&mut self, message: Message, cx: &mut Cx<'_>) {
         match message {
             Message::Probe { term, id, round, hops, clockwise } => {
                 match (self.take_part(term, id, cx), id.cmp(&cx.me())) {
@@ -161,7 +128,7 @@ impl Algorithm for HirschbergSinclair {
                         self.pass(clockwise, Message::Probe { term, id, round, hops, clockwise }, cx);
                     }
                     // Our own, all the way round: nobody is larger.
-                    (Part::Joined | Part::Participant, Ordering::Equal) => self.go_on(Next::Lead, cx),
+                    (Part::Joined | Part::Participant, Ordering::Equal) => self.lead(cx),
                 }
             }
             Message::Reply { term, id, round, clockwise } => match (self.take_part(term, id, cx), id.cmp(&cx.me())) {
@@ -186,22 +153,16 @@ impl Algorithm for HirschbergSinclair {
             | Message::Candidate { .. } => {}
         }
     }
-
-    fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_timeout(cx.now);
-        self.go_on(next, cx);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.circle.poll_timeout()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        election::tests::{Random, settle},
+        election::{
+            Command,
+            tests::{Random, settle},
+        },
         testing::World,
     };
 

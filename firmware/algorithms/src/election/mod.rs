@@ -9,6 +9,7 @@ pub mod by_detector;
 pub mod chang_roberts;
 mod circle;
 pub mod hirschberg_sinclair;
+mod on_circle;
 pub mod ring;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::{
     members::Members,
 };
 use compasso_wire::{Instant, NodeId, NodeSet, Term, config::ElectionChoice, message::ElectionMessage as Message};
+use on_circle::OnCircle;
 
 /// What the node asks of its election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

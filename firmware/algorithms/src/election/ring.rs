@@ -6,13 +6,10 @@
 //! `N·T` more, or the participants do.
 
 use super::{
-    Command, Event,
-    circle::{Circle, Cx, Next, Part},
+    circle::{Circle, Cx, Part},
+    on_circle::OnCircle,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, Term, limits::MEMBERS_MAX, message::ElectionMessage as Message};
-
-type List = heapless::Vec<NodeId, MEMBERS_MAX>;
+use compasso_wire::{Duration, NodeId, RingList as List, Term, message::ElectionMessage as Message};
 
 /// One node's part in the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,51 +24,33 @@ impl Ring {
         Ring { circle: Circle::new(seen) }
     }
 
-    /// Whom this node names as its leader, and in which term; nobody during an election.
-    #[must_use]
-    pub fn leader(&self, me: NodeId) -> Option<(NodeId, Term)> {
-        self.circle.leader(me)
-    }
-
-    /// The highest term seen: what must be remembered over a restart.
-    #[must_use]
-    pub fn seen(&self) -> Term {
-        self.circle.seen()
-    }
-
-    /// "P builds an ELECTION message containing its own number and sends it to its successor."
-    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
-        let term = self.circle.call(dead, round(cx), cx);
-        let list = core::iter::once(cx.me()).collect();
-        self.pass(Message::ListElection { term, list }, cx);
-    }
-
     fn handle_election(&mut self, term: Term, mut list: List, cx: &mut Cx<'_>) {
-        let me = cx.me();
+        let me = cx.members.my_position();
         if self.circle.take_part(term, round(cx).times(2), cx) == Part::Superseded {
             return;
         }
-        if list.first() == Some(&me) {
+        if usize::from(list.first) == me {
             return self.announce(list, cx);
         }
         // Once round without its originator noticing: that one is gone, and the message with it.
-        if list.contains(&me) || list.push(me).is_err() {
+        if list.members.contains(me) {
             return;
         }
-        self.pass(Message::ListElection { term, list }, cx);
+        list.members.insert(me);
+        self.pass(true, Message::ListElection { term, list }, cx);
     }
 
     /// "The message gets back to the process that started it all": COORDINATOR goes round.
     fn announce(&mut self, list: List, cx: &mut Cx<'_>) {
-        let leader = list.iter().copied().max().unwrap_or(cx.me());
+        let leader = cx.members.of(list.members).max().unwrap_or(cx.me());
         let Some(term) = self.circle.term_for(leader) else { return };
         self.circle.conclude(leader, term, cx);
-        self.pass(Message::ListCoordinator { term, leader, list }, cx);
+        self.pass(true, Message::ListCoordinator { term, leader, list }, cx);
     }
 
     fn handle_coordinator(&mut self, term: Term, leader: NodeId, list: List, cx: &mut Cx<'_>) {
         let me = cx.me();
-        if list.first() == Some(&me) || !self.circle.accepts(term) {
+        if usize::from(list.first) == cx.members.my_position() || !self.circle.accepts(term) {
             return; // Round once more, or superseded.
         }
         // Another made this term for the leader: it must be one that the leader can take up.
@@ -81,21 +60,15 @@ impl Ring {
             return self.go_on(next, cx);
         }
         self.circle.conclude(leader, term, cx);
-        self.pass(Message::ListCoordinator { term, leader, list }, cx);
+        self.pass(true, Message::ListCoordinator { term, leader, list }, cx);
     }
+}
 
-    fn pass(&mut self, message: Message, cx: &mut Cx<'_>) {
-        let next = self.circle.pass(true, message, cx);
-        self.go_on(next, cx);
-    }
-
-    fn go_on(&mut self, next: Next, cx: &mut Cx<'_>) {
-        match next {
-            Next::Nothing => {}
-            Next::Lead => self.announce(core::iter::once(cx.me()).collect(), cx),
-            Next::Start { dead } => self.start(dead, cx),
-        }
-    }
+/// A list of this node alone.
+fn my_list(cx: &Cx<'_>) -> List {
+    let mut list = List { first: cx.members.my_position() as u16, ..List::default() };
+    list.members.insert(cx.members.my_position());
+    list
 }
 
 /// `N·T`: the longest that a message takes to come back, if it does.
@@ -103,20 +76,27 @@ fn round(cx: &Cx<'_>) -> Duration {
     cx.delays.answer().times(cx.members.count() as u64)
 }
 
-impl Algorithm for Ring {
-    type Message = Message;
-    type Command = Command;
-    type Event = Event;
-
-    fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_command(command, cx);
-        self.go_on(next, cx);
+impl OnCircle for Ring {
+    fn circle(&self) -> &Circle {
+        &self.circle
     }
 
-    fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
-        if !self.circle.hear(from, &message, cx.members) {
-            return;
-        }
+    fn circle_mut(&mut self) -> &mut Circle {
+        &mut self.circle
+    }
+
+    /// "P builds an ELECTION message containing its own number and sends it to its successor."
+    fn start(&mut self, dead: Option<NodeId>, cx: &mut Cx<'_>) {
+        let term = self.circle.call(dead, round(cx), cx);
+        self.pass(true, Message::ListElection { term, list: my_list(cx) }, cx);
+    }
+
+    /// COORDINATOR goes round with a list of this node alone.
+    fn lead(&mut self, cx: &mut Cx<'_>) {
+        self.announce(my_list(cx), cx);
+    }
+
+    fn hear(&mut self, message: Message, cx: &mut Cx<'_>) {
         match message {
             Message::ListElection { term, list } => self.handle_election(term, list, cx),
             Message::ListCoordinator { term, leader, list } => self.handle_coordinator(term, leader, list, cx),
@@ -130,27 +110,27 @@ impl Algorithm for Ring {
             | Message::Reply { .. } => {}
         }
     }
-
-    fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
-        let next = self.circle.handle_timeout(cx.now);
-        self.go_on(next, cx);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.circle.poll_timeout()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        election::tests::{Random, deliver, settle},
+        election::{
+            Command,
+            tests::{Random, deliver, settle},
+        },
+        members::Members,
         testing::World,
     };
 
     fn world(ids: &[u16]) -> World<Ring> {
         World::new(ids, |_| Ring::new(Term::ZERO))
+    }
+
+    fn members(ids: &[u16]) -> Members {
+        let ids: Vec<NodeId> = ids.iter().copied().map(NodeId).collect();
+        Members::new(&ids, ids[0]).unwrap()
     }
 
     fn leaders(world: &World<Ring>) -> Vec<Option<NodeId>> {
@@ -178,12 +158,12 @@ mod tests {
             .iter()
             .filter_map(|(_, _, message)| {
                 let Message::ListCoordinator { leader, list, .. } = message else { return None };
-                Some((list[0], *leader, list.len()))
+                Some((list.first, *leader, list.members.len()))
             })
             .collect();
         ends.sort();
         ends.dedup();
-        assert_eq!(ends, [(NodeId(2), NodeId(6), 7), (NodeId(5), NodeId(6), 7)]);
+        assert_eq!(ends, [(2, NodeId(6), 7), (5, NodeId(6), 7)]);
         assert_eq!(world.poll_deadline(), None, "both are over");
     }
 
@@ -215,9 +195,9 @@ mod tests {
         world.settle();
         let last = world.sent.iter().rev().find_map(|(_, _, message)| {
             let Message::ListElection { list, .. } = message else { return None };
-            Some(list.clone())
+            Some(*list)
         });
-        assert_eq!(last.unwrap(), [1, 2, 3].map(NodeId));
+        assert_eq!(members(&[3, 1, 2]).listed(last.unwrap()), [1, 2, 3]);
     }
 
     #[test]
@@ -242,7 +222,7 @@ mod tests {
     #[test]
     fn a_leader_refuses_a_term_that_it_may_have_had_and_claims_a_higher_one() {
         let mut world = World::new(&[1, 2], |_| Ring::new(Term::new(3, NodeId(2))));
-        let list = List::from_slice(&[1, 2].map(NodeId)).unwrap();
+        let list = members(&[1, 2]).list(&[1, 2]).unwrap();
         let stale = Message::ListCoordinator { term: Term::new(3, NodeId(2)), leader: NodeId(2), list };
         world.message(2, 1, stale);
         assert_eq!(world.node(2).leader(NodeId(2)), None);
@@ -255,7 +235,7 @@ mod tests {
     fn a_result_of_a_superseded_term_is_refused() {
         let mut world = world(&[1, 2, 3]);
         world.command(1, Command::Observe { leader: NodeId(2), term: Term::new(5, NodeId(2)) });
-        let list = List::from_slice(&[2, 3, 1].map(NodeId)).unwrap();
+        let list = members(&[1, 2, 3]).list(&[2, 3, 1]).unwrap();
         world.message(1, 3, Message::ListCoordinator { term: Term::new(4, NodeId(3)), leader: NodeId(3), list });
         assert_eq!(world.node(1).leader(NodeId(1)), Some((NodeId(2), Term::new(5, NodeId(2)))));
         assert!(world.sent.is_empty());

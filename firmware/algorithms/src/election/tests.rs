@@ -305,13 +305,13 @@ fn who_is_alone_leads_and_who_is_not_a_member_is_ignored() {
     }
     for stray in [
         Message::Candidate { term: Term::new(5, NodeId(99)), id: NodeId(99) },
-        Message::ListElection { term: Term::new(5, NodeId(99)), list: heapless::Vec::new() },
+        Message::ListElection { term: Term::new(5, NodeId(99)), list: compasso_wire::RingList::default() },
         Message::Probe { term: Term::new(5, NodeId(99)), id: NodeId(99), round: 255, hops: u16::MAX, clockwise: true },
         Message::Elected { term: Term::new(5, NodeId(99)), id: NodeId(99) },
     ] {
         for choice in ALL {
             let mut world = world(choice, &[1, 2]);
-            world.message(1, 2, stray.clone());
+            world.message(1, 2, stray);
             assert!(world.sent.is_empty(), "{choice:?}");
             assert_eq!(world.node(1).leader(NodeId(1)), None);
         }

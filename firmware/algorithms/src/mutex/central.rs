@@ -8,7 +8,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, hear_self};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, message::MutexMessage as Message};
+use compasso_wire::{NodeId, message::MutexMessage as Message};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Client {
@@ -135,12 +135,6 @@ impl Algorithm for Central {
     fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
         self.hear(from, message, cx);
         hear_self(cx, |me, message, cx| self.hear(me, message, cx));
-    }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }
 

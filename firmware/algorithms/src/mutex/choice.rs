@@ -4,10 +4,15 @@ use super::{
     Central, Command, Cx, Event, Lamport, Maekawa, MaekawaPlain, RicartAgrawala, SuzukiKasami, TokenRing, Voting,
     VotingSets,
 };
-use crate::context::Algorithm;
-use compasso_wire::{Duration, Instant, NodeId, config::MutexChoice, message::MutexMessage};
+use crate::{context::Algorithm, members::Members};
+use compasso_wire::{
+    Duration, Instant, Lists, NodeId, NodeSet, config::MutexChoice, limits::MEMBERS_MAX, message::MutexMessage,
+};
+use heapless::Vec;
 
 /// One node's part in the algorithm of the scenario's choice, for one resource and one view.
+// A resource has one of these for good: there is nothing to gain from a smaller small one.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mutex {
     /// Nobody takes turns: whoever asks is never answered.
@@ -50,64 +55,53 @@ macro_rules! delegate {
 impl Mutex {
     /// The chosen algorithm at the beginning of a view; an idle ring token rests for `token_rest`.
     #[must_use]
-    pub fn new(choice: &MutexChoice, token_rest: Duration) -> Mutex {
+    pub fn new(choice: &MutexChoice, members: &Members, token_rest: Duration) -> Mutex {
+        let voting_sets = |given: &Option<Vec<NodeSet, MEMBERS_MAX>>| VotingSets::new(given.as_deref(), members);
         match choice {
             MutexChoice::None => Mutex::None,
             MutexChoice::Central => Mutex::Central(Central::new()),
             MutexChoice::Voting { replicas } => Mutex::Voting(Voting::new(*replicas)),
             MutexChoice::Lamport => Mutex::Lamport(Lamport::new()),
-            MutexChoice::RicartAgrawala { by_priority } => Mutex::RicartAgrawala(RicartAgrawala::new(*by_priority)),
+            MutexChoice::RicartAgrawala { by_priority, answers_deferred } => {
+                Mutex::RicartAgrawala(RicartAgrawala::new(*by_priority, *answers_deferred))
+            }
             MutexChoice::TokenRing => Mutex::TokenRing(TokenRing::new(token_rest)),
             MutexChoice::SuzukiKasami => Mutex::SuzukiKasami(SuzukiKasami::new()),
-            MutexChoice::MaekawaPlain { sets } => Mutex::MaekawaPlain(MaekawaPlain::new(VotingSets::new(sets.clone()))),
-            MutexChoice::Maekawa { sets } => Mutex::Maekawa(Maekawa::new(VotingSets::new(sets.clone()))),
+            MutexChoice::MaekawaPlain { sets } => Mutex::MaekawaPlain(MaekawaPlain::new(voting_sets(sets))),
+            MutexChoice::Maekawa { sets } => Mutex::Maekawa(Maekawa::new(voting_sets(sets))),
         }
     }
 
     /// Whether there is a token, which can be lost.
     #[must_use]
     pub fn uses_token(&self) -> bool {
-        match self {
-            Mutex::TokenRing(_) | Mutex::SuzukiKasami(_) => true,
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::Lamport(_)
-            | Mutex::RicartAgrawala(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
-        }
+        self.token().is_some()
     }
 
     /// Whether the token is here.
     #[must_use]
     pub fn has_token(&self) -> bool {
-        match self {
-            Mutex::TokenRing(ring) => ring.has_token(),
-            Mutex::SuzukiKasami(token) => token.has_token(),
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::Lamport(_)
-            | Mutex::RicartAgrawala(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
-        }
+        self.token() == Some(true)
     }
 
     /// Whether requests of a view are granted in happened-before order (ME3).
     #[must_use]
     pub fn promises_order(&self) -> bool {
-        match self {
-            Mutex::Lamport(_) => true,
-            Mutex::RicartAgrawala(algorithm) => algorithm.promises_order(),
-            Mutex::None
-            | Mutex::Central(_)
-            | Mutex::Voting(_)
-            | Mutex::TokenRing(_)
-            | Mutex::SuzukiKasami(_)
-            | Mutex::MaekawaPlain(_)
-            | Mutex::Maekawa(_) => false,
+        if let Mutex::RicartAgrawala(algorithm) = self {
+            algorithm.promises_order()
+        } else {
+            matches!(self, Mutex::Lamport(_))
+        }
+    }
+
+    /// Whether the token is here; nothing where there is none.
+    fn token(&self) -> Option<bool> {
+        if let Mutex::TokenRing(algorithm) = self {
+            Some(algorithm.has_token())
+        } else if let Mutex::SuzukiKasami(algorithm) = self {
+            Some(algorithm.has_token())
+        } else {
+            None
         }
     }
 }
@@ -132,21 +126,27 @@ impl Algorithm for Mutex {
     fn poll_timeout(&self) -> Option<Instant> {
         delegate!(self, algorithm => algorithm.poll_timeout(), None)
     }
+
+    fn lists(&self, message: &MutexMessage) -> Lists {
+        delegate!(self, algorithm => algorithm.lists(message), Lists::default())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutex::testing::{Random, Room, three_sets};
+    use crate::mutex::testing::{Random, Room, members, three_sets};
+    use std::vec::Vec;
 
-    fn correct(count: usize) -> [MutexChoice; 9] {
+    fn correct(count: usize) -> [MutexChoice; 10] {
         let sets = (count == 3).then(three_sets);
         [
             MutexChoice::Central,
             MutexChoice::Voting { replicas: count as u16 },
             MutexChoice::Voting { replicas: 3 },
             MutexChoice::Lamport,
-            MutexChoice::RicartAgrawala { by_priority: false },
+            MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: false },
+            MutexChoice::RicartAgrawala { by_priority: false, answers_deferred: true },
             MutexChoice::TokenRing,
             MutexChoice::SuzukiKasami,
             MutexChoice::Maekawa { sets: None },
@@ -154,8 +154,12 @@ mod tests {
         ]
     }
 
+    fn make(choice: &MutexChoice, ids: &[u16]) -> impl Fn(NodeId) -> Mutex {
+        move |id| Mutex::new(choice, &members(ids, id), Duration::from_millis(20))
+    }
+
     fn room(choice: &MutexChoice, ids: &[u16]) -> Room<Mutex> {
-        Room::new(ids, |_| Mutex::new(choice, Duration::from_millis(20)))
+        Room::new(ids, make(choice, ids))
     }
 
     fn shuffled_ids(count: usize, random: &mut Random) -> Vec<u16> {
@@ -195,7 +199,7 @@ mod tests {
                     let mut random = Random(seed * 1000 + count as u64);
                     let ids = shuffled_ids(count, &mut random);
                     let absent = ids[random.below(count)];
-                    let mut room = Room::in_view(&ids, &[absent], |_| Mutex::new(&choice, Duration::from_millis(20)));
+                    let mut room = Room::in_view(&ids, &[absent], make(&choice, &ids));
                     room.label = format!("{choice:?}, {count} nodes less one, seed {seed}");
                     room.storm(seed, 3);
                     assert_eq!(room.entries.len(), 3 * (count - 1));
@@ -206,8 +210,9 @@ mod tests {
 
     #[test]
     fn some_order_of_delivery_breaks_priorities_and_some_deadlocks_the_plain_maekawa() {
+        let by_priority = MutexChoice::RicartAgrawala { by_priority: true, answers_deferred: false };
         let broken = (0..200).filter(|seed| {
-            let mut room = room(&MutexChoice::RicartAgrawala { by_priority: true }, &[0, 1, 2, 3]);
+            let mut room = room(&by_priority, &[0, 1, 2, 3]);
             room.tolerant = true;
             room.storm(*seed, 3);
             room.most_inside > 1
@@ -257,7 +262,7 @@ mod tests {
                 let mut room = room(&choice, &[0, 1, 2]);
                 room.request(0);
                 let before = (room.node(0).clone(), room.sent.len());
-                room.message(0, 1, message.clone());
+                room.message(0, 1, *message);
                 assert_eq!((room.node(0), room.sent.len()), (&before.0, before.1), "{choice:?} {message:?}");
             }
         }

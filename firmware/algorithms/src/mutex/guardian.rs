@@ -119,7 +119,7 @@ fn again(delays: Delays) -> Duration {
 mod tests {
     use super::*;
     use crate::{Members, Output};
-    use compasso_wire::NodeId;
+    use compasso_wire::{NO_LISTS, NodeId};
 
     fn with(now: u64, act: impl FnOnce(&mut Cx<'_>)) -> Output<Census, Lost> {
         let members = Members::new(&[0, 1, 2].map(NodeId), NodeId(2)).unwrap();
@@ -133,6 +133,7 @@ mod tests {
             lamport: 0,
             random: 0,
             delays,
+            lists: &NO_LISTS,
             output: &mut output,
         });
         output

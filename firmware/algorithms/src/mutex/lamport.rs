@@ -13,7 +13,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, others};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
+use compasso_wire::{NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -128,12 +128,6 @@ impl Algorithm for Lamport {
             | Message::Fail { .. } => {}
         }
         self.enter_if_allowed(cx);
-    }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }
 

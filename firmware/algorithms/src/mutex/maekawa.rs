@@ -12,7 +12,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, VotingSets, hear_self};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, NodeSet, message::MutexMessage as Message};
+use compasso_wire::{NodeId, NodeSet, message::MutexMessage as Message};
 
 /// A request on its way: sets of voters, by position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +73,7 @@ impl Maekawa {
     fn tell_voters(&self, message: &Message, cx: &mut Cx<'_>) {
         let members = cx.members;
         for voter in members.of(self.sets.mine(members, cx.view)) {
-            cx.send(voter, message.clone());
+            cx.send(voter, *message);
         }
     }
 
@@ -230,18 +230,12 @@ impl Algorithm for Maekawa {
         self.hear(from, message, cx);
         hear_self(cx, |me, message, cx| self.hear(me, message, cx));
     }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutex::testing::{Room, three_sets};
+    use crate::mutex::testing::{Room, three_voting_sets};
 
     fn grid_of_nine() -> Room<Maekawa> {
         Room::new(&(0..9).collect::<Vec<_>>(), |_| Maekawa::new(VotingSets::default()))
@@ -258,7 +252,7 @@ mod tests {
 
     #[test]
     fn three_nodes_with_one_vote_each_all_enter() {
-        let mut room = Room::new(&[0, 1, 2], |_| Maekawa::new(VotingSets::new(Some(three_sets()))));
+        let mut room = Room::new(&[0, 1, 2], |id| Maekawa::new(three_voting_sets(id)));
         for id in 0..3 {
             room.request(id);
         }
@@ -318,7 +312,7 @@ mod tests {
         for (from, stamp) in [(1, 30), (3, 20), (5, 10)] {
             room.message(4, from, Message::Request { stamp });
         }
-        let said: Vec<_> = room.sent.iter().map(|(_, to, message)| (to.0, message.clone())).collect();
+        let said: Vec<_> = room.sent.iter().map(|(_, to, message)| (to.0, *message)).collect();
         assert_eq!(
             said,
             [

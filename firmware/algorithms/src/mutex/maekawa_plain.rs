@@ -11,7 +11,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, VotingSets, hear_self};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, NodeSet, message::MutexMessage as Message};
+use compasso_wire::{NodeId, NodeSet, message::MutexMessage as Message};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Requester {
@@ -55,7 +55,7 @@ impl MaekawaPlain {
     fn tell_voters(&self, message: &Message, cx: &mut Cx<'_>) {
         let members = cx.members;
         for voter in members.of(self.sets.mine(members, cx.view)) {
-            cx.send(voter, message.clone());
+            cx.send(voter, *message);
         }
     }
 
@@ -155,18 +155,12 @@ impl Algorithm for MaekawaPlain {
         self.hear(from, message, cx);
         hear_self(cx, |me, message, cx| self.hear(me, message, cx));
     }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutex::testing::{Room, three_sets};
+    use crate::mutex::testing::{Room, three_voting_sets};
 
     #[test]
     fn on_a_grid_of_nine_an_entry_costs_twelve_messages() {
@@ -178,7 +172,7 @@ mod tests {
 
     #[test]
     fn three_nodes_with_one_vote_each_wait_for_ever() {
-        let mut room = Room::new(&[0, 1, 2], |_| MaekawaPlain::new(VotingSets::new(Some(three_sets()))));
+        let mut room = Room::new(&[0, 1, 2], |id| MaekawaPlain::new(three_voting_sets(id)));
         for id in 0..3 {
             room.request(id);
         }
@@ -192,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_they_do_enter() {
-        let mut room = Room::new(&[0, 1, 2], |_| MaekawaPlain::new(VotingSets::new(Some(three_sets()))));
+        let mut room = Room::new(&[0, 1, 2], |id| MaekawaPlain::new(three_voting_sets(id)));
         room.request(0);
         room.deliver_all();
         room.request(1);

@@ -16,7 +16,7 @@
 
 use super::{Command, Cx, Event, Queue, Request, others};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, NodeSet, message::MutexMessage as Message};
+use compasso_wire::{NodeId, NodeSet, message::MutexMessage as Message};
 
 /// The textbook's three states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,16 +37,11 @@ pub struct RicartAgrawala {
 }
 
 impl RicartAgrawala {
-    /// A node that does not want to enter; `by_priority` orders by id alone, and is wrong.
+    /// A node that does not want to enter; `by_priority` orders by id alone, and is wrong;
+    /// `answers_deferred` is the improvement: always answer, OK or DEFERRED.
     #[must_use]
-    pub fn new(by_priority: bool) -> RicartAgrawala {
-        RicartAgrawala { state: State::Released, deferred: Queue::default(), by_priority, answers_deferred: false }
-    }
-
-    /// The improvement: always answer, OK or DEFERRED.
-    #[must_use]
-    pub fn answering_deferred(self) -> RicartAgrawala {
-        RicartAgrawala { answers_deferred: true, ..self }
+    pub fn new(by_priority: bool, answers_deferred: bool) -> RicartAgrawala {
+        RicartAgrawala { state: State::Released, deferred: Queue::default(), by_priority, answers_deferred }
     }
 
     /// Whether entries follow `(T, id)`.
@@ -146,12 +141,6 @@ impl Algorithm for RicartAgrawala {
             ) => {}
         }
     }
-
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
 }
 
 #[cfg(test)]
@@ -160,7 +149,7 @@ mod tests {
     use crate::mutex::testing::Room;
 
     fn room(ids: &[u16]) -> Room<RicartAgrawala> {
-        Room::new(ids, |_| RicartAgrawala::new(false))
+        Room::new(ids, |_| RicartAgrawala::new(false, false))
     }
 
     /// Both ask before anything is delivered.
@@ -202,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_improvement_answers_a_deferral_at_once() {
-        let room = Room::new(&[0, 1, 2], |_| RicartAgrawala::new(false).answering_deferred());
+        let room = Room::new(&[0, 1, 2], |_| RicartAgrawala::new(false, true));
         let room = contend(room, [(0, 8), (2, 12)]);
         assert_eq!(room.entered(), [0, 2]);
         assert_eq!(room.sent.len(), 9);
@@ -221,7 +210,7 @@ mod tests {
     #[test]
     fn priorities_instead_of_times_let_two_inside() {
         for by_priority in [false, true] {
-            let mut room = Room::new(&[1, 2, 3], |_| RicartAgrawala::new(by_priority));
+            let mut room = Room::new(&[1, 2, 3], |_| RicartAgrawala::new(by_priority, false));
             room.tolerant = true;
             room.request(1);
             room.deliver(1, 2);

@@ -8,44 +8,39 @@
 
 use super::{Command, Cx, Event, others};
 use crate::context::Algorithm;
-use compasso_wire::{Instant, NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
+use compasso_wire::{Lists, NodeId, limits::MEMBERS_MAX, message::MutexMessage as Message};
 use heapless::Vec;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Token {
-    /// Grows with each hop and each entry.
-    serial: u64,
-    /// `LN`: the number of each node's request that was served last, by position.
-    served: Vec<u32, MEMBERS_MAX>,
-    /// `Q`: who gets it next, by position.
-    queue: Vec<u16, MEMBERS_MAX>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// The token is elsewhere.
     Without,
     /// It is elsewhere and asked for; not wanted any more if the request was withdrawn.
     Asked { wanted: bool },
     /// It rests here, and nobody has asked for it.
-    Resting(Token),
+    Resting { serial: u64 },
     /// It is here and the application is inside.
-    Inside(Token),
+    Inside { serial: u64 },
 }
 
-/// One node's part.
+/// One node's part. The token's serial grows with each hop and each entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuzukiKasami {
     state: State,
     /// `RN`: the highest number of a request seen of each node, by position.
     seen: [u32; MEMBERS_MAX],
+    /// The token's `LN`: the number of each node's request that was served last, by position. It and
+    /// the queue stay as they were when the token left, in case that its message must be repeated.
+    served: Vec<u32, MEMBERS_MAX>,
+    /// The token's `Q`: who gets it next, by position.
+    queue: Vec<u16, MEMBERS_MAX>,
 }
 
 impl SuzukiKasami {
     /// A node without the token.
     #[must_use]
     pub fn new() -> SuzukiKasami {
-        SuzukiKasami { state: State::Without, seen: [0; MEMBERS_MAX] }
+        SuzukiKasami { state: State::Without, seen: [0; MEMBERS_MAX], served: Vec::new(), queue: Vec::new() }
     }
 
     /// Whether the token is here.
@@ -53,7 +48,7 @@ impl SuzukiKasami {
     pub fn has_token(&self) -> bool {
         match self.state {
             State::Without | State::Asked { .. } => false,
-            State::Resting(_) | State::Inside(_) => true,
+            State::Resting { .. } | State::Inside { .. } => true,
         }
     }
 
@@ -68,59 +63,65 @@ impl SuzukiKasami {
         }
     }
 
-    fn arrive(&mut self, token: Token, cx: &mut Cx<'_>) {
-        cx.emit(Event::TokenArrived { serial: token.serial });
+    fn arrive(&mut self, serial: u64, token: &Lists, cx: &mut Cx<'_>) {
+        cx.emit(Event::TokenArrived { serial });
+        if self.has_token() {
+            return; // A second token: it ends here.
+        }
+        self.served.clone_from(&token.served);
+        self.queue.clone_from(&token.names);
         match self.state {
-            State::Asked { wanted: true } => self.enter(token, cx),
-            State::Without | State::Asked { wanted: false } => self.leave(token, cx),
-            State::Resting(_) | State::Inside(_) => {} // A second token: it ends here.
+            State::Asked { wanted: true } => self.enter(serial, cx),
+            State::Without | State::Asked { wanted: false } | State::Resting { .. } | State::Inside { .. } => {
+                self.leave(serial, cx);
+            }
         }
     }
 
-    fn enter(&mut self, mut token: Token, cx: &mut Cx<'_>) {
-        token.serial = token.serial.saturating_add(1);
-        cx.emit(Event::Granted { serial: token.serial });
-        self.state = State::Inside(token);
+    fn enter(&mut self, serial: u64, cx: &mut Cx<'_>) {
+        let serial = serial.saturating_add(1);
+        cx.emit(Event::Granted { serial });
+        self.state = State::Inside { serial };
     }
 
     /// "Sets `LN[i] = RN_i[i]`; appends every `j` that is not in the queue and has
     /// `RN_i[j] = LN[j] + 1`; if the queue is not empty, sends the token to its head."
-    fn leave(&mut self, mut token: Token, cx: &mut Cx<'_>) {
+    fn leave(&mut self, serial: u64, cx: &mut Cx<'_>) {
         let me = cx.members.my_position();
-        if let (Some(served), Some(seen)) = (token.served.get_mut(me), self.seen.get(me)) {
+        if let (Some(served), Some(seen)) = (self.served.get_mut(me), self.seen.get(me)) {
             *served = *seen;
         }
         for other in others(cx) {
             let Some(position) = cx.members.position(other) else { continue };
             let name = position as u16;
-            if !token.queue.contains(&name) && self.is_due(position, &token) {
-                cx.output.overflowed |= token.queue.push(name).is_err();
+            if !self.queue.contains(&name) && self.is_due(position) {
+                cx.output.overflowed |= self.queue.push(name).is_err();
             }
         }
-        let Some(head) = token.queue.first().copied() else {
-            self.state = State::Resting(token);
-            return;
-        };
-        token.queue.retain(|name| *name != head);
-        self.pass(token, usize::from(head), cx);
+        match self.queue.first().copied() {
+            None => self.state = State::Resting { serial },
+            Some(head) => {
+                self.queue.retain(|name| *name != head);
+                self.pass(serial, usize::from(head), cx);
+            }
+        }
     }
 
     /// `RN_i[j] = LN[j] + 1`: a current request, neither stale nor served.
-    fn is_due(&self, position: usize, token: &Token) -> bool {
-        match (self.seen.get(position), token.served.get(position)) {
+    fn is_due(&self, position: usize) -> bool {
+        match (self.seen.get(position), self.served.get(position)) {
             (Some(seen), Some(served)) => served.checked_add(1) == Some(*seen),
             (Some(_) | None, Some(_) | None) => false,
         }
     }
 
-    fn pass(&mut self, token: Token, position: usize, cx: &mut Cx<'_>) {
+    fn pass(&mut self, serial: u64, position: usize, cx: &mut Cx<'_>) {
         self.state = match cx.members.id(position) {
             Some(next) => {
-                let Token { serial, served, queue } = token;
-                cx.send(next, Message::ListToken { serial: serial.saturating_add(1), served, queue });
+                cx.send(next, Message::ListToken { serial: serial.saturating_add(1) });
                 State::Without
             }
-            None => State::Resting(token), // Nobody of that name.
+            None => State::Resting { serial }, // Nobody of that name.
         };
     }
 
@@ -131,9 +132,9 @@ impl SuzukiKasami {
         if let Some(seen) = self.seen.get_mut(position) {
             *seen = number.max(*seen);
         }
-        match core::mem::replace(&mut self.state, State::Without) {
-            State::Resting(token) if self.is_due(position, &token) => self.pass(token, position, cx),
-            state @ (State::Without | State::Asked { .. } | State::Resting(_) | State::Inside(_)) => self.state = state,
+        match self.state {
+            State::Resting { serial } if self.is_due(position) => self.pass(serial, position, cx),
+            State::Without | State::Asked { .. } | State::Resting { .. } | State::Inside { .. } => {}
         }
     }
 }
@@ -150,30 +151,29 @@ impl Algorithm for SuzukiKasami {
     type Event = Event;
 
     fn handle_command(&mut self, command: Command, cx: &mut Cx<'_>) {
-        match (command, core::mem::replace(&mut self.state, State::Without)) {
-            (Command::Begin, state @ (State::Without | State::Asked { .. })) if cx.leader == cx.me() => {
-                self.state = state;
+        match (command, self.state) {
+            (Command::Begin, State::Without | State::Asked { .. }) if cx.leader == cx.me() => {
                 let served = cx.members.ids().map(|_| 0).collect();
-                self.arrive(Token { serial: 0, served, queue: Vec::new() }, cx);
+                self.arrive(0, &Lists { served, names: Vec::new() }, cx);
             }
             (Command::Request { .. }, State::Without) => self.ask(cx),
             // The request that was withdrawn is still on its way: it serves again.
             (Command::Request { .. }, State::Asked { .. }) => self.state = State::Asked { wanted: true },
-            (Command::Request { .. }, State::Resting(token)) => self.enter(token, cx),
-            (Command::Release, State::Inside(token)) => self.leave(token, cx),
+            (Command::Request { .. }, State::Resting { serial }) => self.enter(serial, cx),
+            (Command::Release, State::Inside { serial }) => self.leave(serial, cx),
             (Command::Release, State::Asked { .. }) => self.state = State::Asked { wanted: false },
-            (Command::Discard, State::Resting(_) | State::Inside(_)) => {} // The token is lost.
-            (
-                Command::Begin | Command::Request { .. } | Command::Release | Command::Discard,
-                state @ (State::Without | State::Asked { .. } | State::Resting(_) | State::Inside(_)),
-            ) => self.state = state,
+            (Command::Discard, State::Resting { .. } | State::Inside { .. }) => self.state = State::Without,
+            (Command::Begin, _)
+            | (Command::Request { .. }, State::Inside { .. })
+            | (Command::Release, State::Without | State::Resting { .. })
+            | (Command::Discard, State::Without | State::Asked { .. }) => {}
         }
     }
 
     fn handle_message(&mut self, from: NodeId, message: Message, cx: &mut Cx<'_>) {
         match message {
             Message::NumberedRequest { number } => self.requested(from, number, cx),
-            Message::ListToken { serial, served, queue } => self.arrive(Token { serial, served, queue }, cx),
+            Message::ListToken { serial } => self.arrive(serial, cx.lists, cx),
             Message::Token { .. }
             | Message::Request { .. }
             | Message::Grant { .. }
@@ -188,10 +188,9 @@ impl Algorithm for SuzukiKasami {
         }
     }
 
-    fn handle_timeout(&mut self, _cx: &mut Cx<'_>) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
+    /// The token is on its way at most once: only when it has arrived can it come back and leave again.
+    fn lists(&self, _message: &Message) -> Lists {
+        Lists { served: self.served.clone(), names: self.queue.clone() }
     }
 }
 

@@ -1,9 +1,11 @@
 //! A room that one at a time may enter: the nodes, their Lamport clocks and their channels, which
 //! lose nothing, repeat nothing and keep order, but are as slow as the test wants each of them.
 
-use super::{Command, Event};
+use super::{Command, Event, VotingSets};
 use crate::{Algorithm, Context, Delays, Members, Output, order::lamport::LamportClock};
-use compasso_wire::{Duration, Instant, NodeId, NodeSet, limits::MEMBERS_MAX, message::MutexMessage as Message};
+use compasso_wire::{
+    Duration, Instant, Lists, NO_LISTS, NodeId, NodeSet, limits::MEMBERS_MAX, message::MutexMessage as Message,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inputs after which a room that still is not quiet never will be.
@@ -18,6 +20,16 @@ pub fn three_sets() -> heapless::Vec<NodeSet, MEMBERS_MAX> {
         set
     };
     heapless::Vec::from_slice(&[pair(0, 1), pair(1, 2), pair(2, 0)]).unwrap()
+}
+
+/// The textbook's sets, as the node of that id has them among 0, 1, 2.
+pub fn three_voting_sets(id: NodeId) -> VotingSets {
+    VotingSets::new(Some(&three_sets()), &members(&[0, 1, 2], id))
+}
+
+pub fn members(ids: &[u16], me: NodeId) -> Members {
+    let ids: Vec<NodeId> = ids.iter().copied().map(NodeId).collect();
+    Members::new(&ids, me).unwrap()
 }
 
 /// SplitMix64: the same seed, the same numbers.
@@ -49,6 +61,7 @@ struct Flight {
     to: NodeId,
     lamport: u64,
     message: Message,
+    lists: Lists,
 }
 
 pub struct Room<A> {
@@ -132,7 +145,7 @@ impl<A: Algorithm<Message = Message, Command = Command, Event = Event>> Room<A> 
     }
 
     pub fn command(&mut self, id: u16, command: Command) {
-        self.act(NodeId(id), |node, cx| node.handle_command(command, cx));
+        self.act(NodeId(id), &NO_LISTS, |node, cx| node.handle_command(command, cx));
     }
 
     pub fn request(&mut self, id: u16) {
@@ -171,7 +184,7 @@ impl<A: Algorithm<Message = Message, Command = Command, Event = Event>> Room<A> 
 
     /// Hands over a message that nobody sent.
     pub fn message(&mut self, to: u16, from: u16, message: Message) {
-        self.act(NodeId(to), |node, cx| node.handle_message(NodeId(from), message, cx));
+        self.act(NodeId(to), &NO_LISTS, |node, cx| node.handle_message(NodeId(from), message, cx));
     }
 
     /// The next message of that channel arrives.
@@ -216,18 +229,18 @@ impl<A: Algorithm<Message = Message, Command = Command, Event = Event>> Room<A> 
         let Some(next) = self.nodes.values().filter_map(A::poll_timeout).min() else { return false };
         self.now = self.now.max(next);
         for id in self.ids.clone() {
-            self.act(id, |node, cx| node.handle_timeout(cx));
+            self.act(id, &NO_LISTS, |node, cx| node.handle_timeout(cx));
         }
         true
     }
 
     fn arrive(&mut self, at: usize) {
-        let Flight { from, to, lamport, message } = self.in_flight.remove(at);
+        let Flight { from, to, lamport, message, lists } = self.in_flight.remove(at);
         self.clocks.get_mut(&to).unwrap().merge(lamport);
-        self.act(to, |node, cx| node.handle_message(from, message, cx));
+        self.act(to, &lists, |node, cx| node.handle_message(from, message, cx));
     }
 
-    fn act(&mut self, id: NodeId, act: impl FnOnce(&mut A, &mut Context<'_, Message, Event>)) {
+    fn act(&mut self, id: NodeId, lists: &Lists, act: impl FnOnce(&mut A, &mut Context<'_, Message, Event>)) {
         let leader = self.leader();
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let clock = self.clocks.get_mut(&id).unwrap();
@@ -241,14 +254,16 @@ impl<A: Algorithm<Message = Message, Command = Command, Event = Event>> Room<A> 
             lamport: clock.tick(),
             random: self.random.next() as u32,
             delays: Delays { trans: Duration(1000), process: Duration(100) },
+            lists,
             output: &mut output,
         };
         act(node, &mut cx);
         assert!(!output.overflowed);
         for (to, message) in &output.messages {
             assert_ne!(*to, id, "nobody sends to itself");
-            self.sent.push((id, *to, message.clone()));
-            self.in_flight.push(Flight { from: id, to: *to, lamport: clock.tick(), message: message.clone() });
+            let (to, message, lists) = (*to, *message, node.lists(message));
+            self.sent.push((id, to, message));
+            self.in_flight.push(Flight { from: id, to, lamport: clock.tick(), message, lists });
         }
         for event in &output.events {
             match event {

@@ -7,8 +7,7 @@
 //! since only the last row is short.
 
 use crate::members::Members;
-use compasso_wire::{NodeSet, limits::MEMBERS_MAX};
-use heapless::Vec;
+use compasso_wire::NodeSet;
 
 /// Which condition of Maekawa's a choice of sets breaks, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,14 +52,16 @@ pub fn check(sets: &[NodeSet]) -> Result<(), Flaw> {
 /// How voting sets are chosen.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VotingSets {
-    given: Option<Vec<NodeSet, MEMBERS_MAX>>,
+    /// This node's, where sets are given.
+    given: Option<NodeSet>,
 }
 
 impl VotingSets {
     /// Each node's set, by position; by default row and column of a grid.
     #[must_use]
-    pub fn new(given: Option<Vec<NodeSet, MEMBERS_MAX>>) -> VotingSets {
-        VotingSets { given }
+    pub fn new(given: Option<&[NodeSet]>, members: &Members) -> VotingSets {
+        let given = given.filter(|sets| sets.len() == members.count());
+        VotingSets { given: given.and_then(|sets| sets.get(members.my_position())).copied() }
     }
 
     /// This node's set in `view`.
@@ -69,9 +70,7 @@ impl VotingSets {
     /// so a smaller view falls back on the grid, at every one of its members alike.
     #[must_use]
     pub fn mine(&self, members: &Members, view: NodeSet) -> NodeSet {
-        let me = members.my_position();
-        let given = self.given.as_ref().filter(|sets| view == members.all() && sets.len() == members.count());
-        given.and_then(|sets| sets.get(me)).copied().unwrap_or_else(|| grid(me, view))
+        self.given.filter(|_| view == members.all()).unwrap_or_else(|| grid(members.my_position(), view))
     }
 }
 
@@ -98,7 +97,7 @@ fn ceil_sqrt(number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use compasso_wire::NodeId;
+    use compasso_wire::{NodeId, limits::MEMBERS_MAX};
 
     fn set(positions: &[usize]) -> NodeSet {
         let mut set = NodeSet::EMPTY;
@@ -110,7 +109,7 @@ mod tests {
     fn the_square_grid_meets_all_conditions_with_sets_of_two_roots_less_one() {
         for root in 1..=8 {
             let view = NodeSet::first(root * root);
-            let sets: Vec<_, MEMBERS_MAX> = view.iter().map(|at| grid(at, view)).collect();
+            let sets: Vec<_> = view.iter().map(|at| grid(at, view)).collect();
             assert_eq!(check(&sets), Ok(()));
             assert!(sets.iter().all(|set| set.len() == 2 * root - 1));
         }
@@ -121,7 +120,7 @@ mod tests {
     fn a_short_last_row_keeps_every_two_sets_intersecting() {
         for count in 1..=MEMBERS_MAX {
             let view = NodeSet::first(count);
-            let sets: Vec<_, MEMBERS_MAX> = view.iter().map(|at| grid(at, view)).collect();
+            let sets: Vec<_> = view.iter().map(|at| grid(at, view)).collect();
             match check(&sets) {
                 Ok(()) | Err(Flaw::Size(_) | Flaw::Load(_)) => {}
                 Err(flaw @ (Flaw::WithoutItself(_) | Flaw::Stranger(_) | Flaw::Disjoint(..))) => {
@@ -146,7 +145,7 @@ mod tests {
     #[test]
     fn given_sets_hold_for_all_members_and_a_smaller_view_uses_the_grid() {
         let members = Members::new(&[7, 5, 6].map(NodeId), NodeId(5)).unwrap();
-        let given = VotingSets::new(Some(Vec::from_slice(&[set(&[0, 1]), set(&[1, 2]), set(&[2, 0])]).unwrap()));
+        let given = VotingSets::new(Some(&[set(&[0, 1]), set(&[1, 2]), set(&[2, 0])]), &members);
         assert_eq!(given.mine(&members, members.all()), set(&[1, 2]));
         assert_eq!(given.mine(&members, set(&[1, 2])), set(&[1, 2]));
         assert_eq!(given.mine(&members, set(&[0, 1])), set(&[0, 1]));

@@ -71,6 +71,25 @@ pub fn compare(a: &Vector, b: &Vector) -> Option<Ordering> {
     Some(relation)
 }
 
+/// How many events happened before the one stamped `V`: the sum of its entries − 1. That holds
+/// while everybody is in the first life; a vector does not say how long an earlier one was, and
+/// then there is no answer.
+#[must_use]
+pub fn preceding(vector: &Vector) -> Option<u64> {
+    let first_lives = vector.0.iter().all(|entry| entry.incarnation <= 1);
+    let sum: u64 = vector.0.iter().map(|entry| u64::from(entry.count)).sum();
+    if first_lives { sum.checked_sub(1) } else { None }
+}
+
+/// Whether two events cannot stand together on the frontier of a consistent cut: `V_i[i] < V_j[i]`
+/// or `V_j[j] < V_i[j]`. One of them knows of an event of the other's node that is not in the cut.
+#[must_use]
+pub fn incompatible((i, vi): (usize, &Vector), (j, vj): (usize, &Vector)) -> bool {
+    let none = VectorEntry::default();
+    let entry = |vector: &Vector, position: usize| *vector.0.get(position).unwrap_or(&none);
+    entry(vi, i) < entry(vj, i) || entry(vj, j) < entry(vi, j)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +104,28 @@ mod tests {
         assert_eq!(compare(&vector(&[2, 3, 0]), &vector(&[2, 3, 3])), Some(Ordering::Less));
         assert_eq!(compare(&vector(&[2, 3, 3]), &vector(&[2, 3, 0])), Some(Ordering::Greater));
         assert_eq!(compare(&vector(&[1, 1]), &vector(&[1, 1])), Some(Ordering::Equal));
+    }
+
+    #[test]
+    fn the_textbook_example_has_seven_events_before_the_second() {
+        assert_eq!(preceding(&vector(&[2, 3, 3])), Some(7));
+        assert_eq!(preceding(&vector(&[2, 4, 0])), Some(5));
+        assert_eq!(preceding(&vector(&[1])), Some(0));
+        let mut reborn = vector(&[2, 3, 3]);
+        reborn.0[1].incarnation = 2;
+        assert_eq!(preceding(&reborn), None, "nobody knows how long the life before was");
+    }
+
+    #[test]
+    fn a_frontier_is_incompatible_where_one_event_knows_more_of_the_other_s_node_than_the_cut_holds() {
+        let pair = |i: &[u32], j: &[u32]| incompatible((1, &vector(i)), (2, &vector(j)));
+        assert!(!pair(&[2, 4, 0], &[2, 3, 3]), "concurrent");
+        assert!(!pair(&[2, 3, 0], &[2, 3, 3]), "the send itself is in the cut");
+        assert!(pair(&[2, 2, 0], &[2, 3, 3]), "V_i[i] < V_j[i]: received, not sent");
+        assert!(pair(&[0, 2, 4], &[0, 0, 3]), "V_j[j] < V_i[j]: the other way round");
+        let mut reborn = vector(&[2, 1, 0]);
+        reborn.0[1].incarnation = 2;
+        assert!(!incompatible((1, &reborn), (2, &vector(&[2, 3, 3]))), "a boot follows all earlier lives");
     }
 
     #[test]

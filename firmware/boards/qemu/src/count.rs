@@ -1,8 +1,9 @@
 //! Counts what a node costs on this processor: instructions by kind of message, and stack.
 //!
 //! Not a board of a run but a program beside it, for `compasso budget`: three real nodes in one
-//! memory, a script instead of a network, and an emulator whose time is counted instructions. The
-//! same script takes the same instructions every time, so a budget can hold each number.
+//! memory, a script instead of a network, and an emulator whose time is counted instructions. First
+//! the protocol's script, then one for each algorithm. The same script takes the same instructions
+//! every time, so a budget can hold each number.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

@@ -1,6 +1,6 @@
 //! clock-bound: a clock's interval contains the time of its reference.
 
-use crate::{bounds::Claim, findings::Findings, index::Trace, trace::HOST};
+use crate::{findings::Findings, index::Trace, intervals::Claim, trace::HOST};
 
 pub(super) fn check(trace: &Trace<'_>, claims: &[Claim], findings: &mut Findings) {
     let mut decided = 0;

@@ -23,7 +23,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
     let named = terms(trace, findings);
     findings.decided("E1", named);
     if named == 0 {
-        if trace.setting.election.is_some() && trace.ended {
+        if let Some(reason) = trace.setting.restless() {
+            findings.not_checked("E1", &format!("nobody named a leader: {reason}"), 1);
+        } else if trace.setting.election.is_some() && trace.ended && trace.end_us >= Some(trace.setting.settle_us()) {
             let nodes = trace.setting.ids.clone();
             findings.violation(
                 "E1",
@@ -33,11 +35,13 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
                 Vec::new(),
             );
         } else {
-            findings.not_checked("E1", "nobody named a leader", 1);
+            findings.not_checked("E1", "nobody named a leader before the end", 1);
         }
         return;
     }
-    if trace.setting.known && trace.end_us.is_some() {
+    if let (true, Some(reason)) = (trace.setting.known, trace.setting.restless()) {
+        findings.not_checked("E1", &format!("agreement on the highest live id: {reason}"), 1);
+    } else if trace.setting.known && trace.end_us.is_some() {
         agreement(trace, findings);
     } else {
         findings.not_checked(
@@ -190,7 +194,7 @@ fn agree(
             "E1",
             window.1,
             unique([*node, highest]),
-            format!("{detail}, {settle} ms after the last fault"),
+            format!("{detail}, {settle} ms after the last fault{}", trace.setting.excuse()),
             events,
         );
     }

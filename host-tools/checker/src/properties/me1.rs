@@ -9,6 +9,7 @@ use crate::{
     entries::{Entries, Entry},
     findings::Findings,
     index::Trace,
+    render::span,
 };
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
@@ -80,7 +81,7 @@ fn verdict(trace: &Trace<'_>, first: &Entry, second: &Entry) -> Verdict {
         return match first.end_us(trace) {
             _ if ordered && !setting.is_simulated() => Verdict::Apart,
             Some(end) if end > entered + slack => {
-                Verdict::Together(format!("its visit lasted {} us longer by true time", end - entered))
+                Verdict::Together(format!("its visit lasted {} longer by true time", span(end - entered)))
             }
             None => Verdict::Together("it had not left, its node had not crashed, and it had no lease".to_owned()),
             Some(_) if ordered => Verdict::Apart,

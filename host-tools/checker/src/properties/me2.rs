@@ -9,9 +9,13 @@
 //! - Central, Suzuki-Kasami, Maekawa: the same, counted from when all who were asked have heard of the
 //!   request; what they do before that is the network's fault. Queues are first come first served, or by
 //!   time as above.
-//! - Voting starts over at random: no bound.
+//! - Voting starts over at random: no bound. It promises ME2 with probability one, so that no request that
+//!   still waits breaks it; the summary counts who starves.
 //!
-//! In the simulator also bounded in time, once the last fault has settled.
+//! Bounded in time by what delays, loss and time-outs allow (`bounds.rs`): a request that still waits at the
+//! end breaks ME2 only if it has waited longer than that since it was made and since the last fault. It
+//! waits in vain for somebody who is rightly inside: ME2 supposes that everybody leaves. In the simulator
+//! also those that were granted must have been granted in time.
 
 use super::waits::Waits;
 use crate::{
@@ -19,6 +23,7 @@ use crate::{
     entries::{Entries, Entry},
     findings::Findings,
     index::Trace,
+    render::span,
     trace::Event,
 };
 use std::collections::BTreeMap;
@@ -36,7 +41,8 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
     }
     findings.decided("ME2", entries.requests - entries.outstanding.len() as u64);
     let waits = Waits::new(trace);
-    outstanding(trace, entries, &waits, findings);
+    let troubles = troubles(trace);
+    outstanding(trace, entries, &waits, &troubles, findings);
     let since = match trace.setting.mutex.as_deref() {
         Some("ricart-agrawala") if trace.setting.by_priority => {
             Err("who has a high priority may overtake without bound")
@@ -48,20 +54,16 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
     };
     match since {
         Ok(since) => {
-            let troubles = troubles(trace);
             for (resource, list) in &entries.by_resource {
                 overtaking(trace, resource, list, (since, &waits), &troubles, findings);
             }
         }
         Err(reason) => findings.not_checked("ME2", reason, 1),
     }
-    if trace.setting.is_simulated() {
+    if trace.setting.is_simulated() && !is_random(trace) && unbounded(trace).is_none() {
         in_time(trace, entries, findings);
     }
 }
-
-/// A request this young at the end says nothing; a workload stops earlier than that.
-const YOUNG_US: i64 = 1_000_000;
 
 /// From when on a request counts as waiting.
 #[derive(Clone, Copy, PartialEq)]
@@ -72,44 +74,81 @@ enum Since {
     Heard,
 }
 
-fn outstanding(trace: &Trace<'_>, entries: &Entries, waits: &Waits<'_, '_>, findings: &mut Findings) {
+fn is_random(trace: &Trace<'_>) -> bool {
+    trace.setting.mutex.as_deref() == Some("voting")
+}
+
+/// Why no time is promised.
+fn unbounded(trace: &Trace<'_>) -> Option<String> {
+    trace
+        .setting
+        .leaseless()
+        .map(str::to_owned)
+        .or_else(|| trace.setting.restless().filter(|_| trace.setting.hardening))
+}
+
+fn outstanding(trace: &Trace<'_>, entries: &Entries, waits: &Waits<'_, '_>, troubles: &[i64], findings: &mut Findings) {
     let at_end = Cluster::after(&trace.setting.ids, trace.faults.iter().map(|(_, fault)| *fault));
-    let last_fault = trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at).max();
-    let end_us = trace.end_us;
-    let settled = match (end_us, last_fault) {
-        (Some(end), Some(fault)) => end - fault >= trace.setting.settle_us(),
-        _ => true,
-    };
     for index in entries.outstanding.iter().copied() {
         let event = trace.event(index);
-        let Some(node) = event.node_id() else { continue };
+        let (Some(node), Event::Request { resource }) = (event.node_id(), &event.event) else { continue };
         if trace.next_life(node, event.inc).is_some() || at_end.is_crashed(node) {
             findings.decided("ME2", 1);
-        } else if trace.setting.known && !trace.ended {
+            continue;
+        }
+        let inside = entries.inside_at_end(trace, resource);
+        let stuck = inside.and_then(|entry| stuck(trace, entry));
+        if trace.setting.known && !trace.ended {
             findings.not_checked("ME2", "the run was interrupted while a request waited", 1);
         } else if !at_end.is_live(node) || (trace.setting.hardening && !at_end.has_majority(node)) {
             findings.not_checked("ME2", "a node was paused or without a majority at the end", 1);
-        } else if trace.setting.known && end_us.is_some_and(|end| end - event.at_us() < YOUNG_US) {
-            findings.not_checked("ME2", "the run ended within a second of a request", 1);
-        } else if !settled {
-            findings.not_checked("ME2", "the last fault had not settled when the run ended", 1);
+        } else if is_random(trace) {
+            let reason = "voting promises ME2 only with probability one: a request was not granted before the end";
+            findings.not_checked("ME2", reason, 1);
+        } else if inside.is_some() && stuck.is_none() {
+            findings.not_checked("ME2", "somebody was still inside when the run ended", 1);
+        } else if let Some(reason) = unbounded(trace) {
+            findings.not_checked("ME2", &reason, 1);
+        } else if stuck.is_none() && trace.setting.known && has_time_left(trace, entries, index, troubles) {
+            findings.not_checked("ME2", "the run ended before a request had waited as long as it may", 1);
         } else {
+            let why = stuck.unwrap_or_else(|| waits.reason(index, &entries.outstanding, &at_end));
             findings.violation(
                 "ME2",
                 event.at_us(),
                 vec![node],
-                format!(
-                    "the request of {node} was never granted{}",
-                    waits.reason(index, &entries.outstanding, &at_end)
-                ),
+                format!("the request of {node} was never granted{why}{}", trace.setting.excuse()),
                 trace.names(&[index]),
             );
         }
     }
 }
 
+/// What keeps a request waiting if whoever is inside should have left long ago.
+fn stuck(trace: &Trace<'_>, inside: &Entry) -> Option<String> {
+    let hold = trace.setting.hold_max_us?;
+    let since = trace.end_us? - trace.event(inside.enter).true_us?;
+    (since > hold + trace.setting.settle_us()).then(|| {
+        format!(": {} is inside for {}, and nobody asked for more than {}", inside.node, span(since), span(hold))
+    })
+}
+
+/// Whether a request may still wait at the end: it is young, or the last fault is.
+pub(crate) fn has_time_left(trace: &Trace<'_>, entries: &Entries, request: usize, troubles: &[i64]) -> bool {
+    let event = trace.event(request);
+    let (Some(end), Some(asked), Event::Request { resource }) = (trace.end_us, event.true_us, &event.event) else {
+        return false;
+    };
+    let next = troubles.partition_point(|at| *at < asked - trace.setting.lease_us);
+    let calm = troubles.get(next).is_none();
+    let bound = if calm { trace.setting.calm_wait_us() } else { trace.setting.longest_wait_us() };
+    let faults = trace.faults.iter().filter(|(_, fault)| disturbs(fault)).map(|(at, _)| *at);
+    let from = faults.max().map_or(asked, |fault| fault.max(asked));
+    end - from < bound || entries.idle_us(trace, resource, from, end) < bound
+}
+
 /// Moments at which the ring changed or was about to.
-fn troubles(trace: &Trace<'_>) -> Vec<i64> {
+pub(crate) fn troubles(trace: &Trace<'_>) -> Vec<i64> {
     let mut troubles: Vec<i64> =
         trace.events.iter().filter(|event| is_trouble(&event.event)).filter_map(|event| event.true_us).collect();
     troubles.sort_unstable();
@@ -185,8 +224,8 @@ fn disturbed(trace: &Trace<'_>, request: usize, enter: usize, troubles: &[i64]) 
     troubles.get(next).is_some_and(|at| *at <= until)
 }
 
-/// A request made in quiet times is granted within a round of everybody's longest visit, plus the
-/// time the cluster may take to correct a wrong suspicion.
+/// A request made in quiet times is granted within two rounds of turns, plus the time the cluster may take to
+/// correct a wrong suspicion. The time that others are inside is theirs.
 fn in_time(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     let setting = &trace.setting;
     let mut disturbances: Vec<i64> =
@@ -196,22 +235,28 @@ fn in_time(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
         let next = disturbances.partition_point(|at| *at < from);
         disturbances.get(next).is_none_or(|at| *at > until)
     };
-    let lasted = |entry: &Entry| Some(trace.event(entry.exit?).true_us? - trace.event(entry.enter).true_us?);
-    for list in entries.by_resource.values() {
-        let longest = list.iter().filter_map(lasted).max().unwrap_or(0);
-        let round = setting.ids.len() as i64 * (longest + setting.token_rest_us + 10 * setting.delay_max_us);
+    let bound = setting.longest_wait_us();
+    for (resource, list) in &entries.by_resource {
         for entry in list {
             let Some(request) = entry.request else { continue };
             let (Some(asked), Some(got)) = (trace.event(request).true_us, trace.event(entry.enter).true_us) else {
                 continue;
             };
-            let bound = setting.settle_us() + 2 * round;
-            if got - asked > bound && quiet(asked - setting.settle_us(), got) {
+            if got - asked <= bound || !quiet(asked - setting.settle_us(), got) {
+                continue;
+            }
+            let idle = entries.idle_us(trace, resource, asked, got);
+            if idle > bound {
                 findings.violation(
                     "ME2",
                     got,
                     vec![entry.node],
-                    format!("{} waited {} us in quiet times (at most {bound} are allowed)", entry.node, got - asked),
+                    format!(
+                        "{} waited {} in quiet times while nobody was inside (at most {} are allowed)",
+                        entry.node,
+                        span(idle),
+                        span(bound)
+                    ),
                     trace.names(&[request, entry.enter]),
                 );
             }

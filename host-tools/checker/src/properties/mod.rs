@@ -6,6 +6,7 @@
 mod causality;
 mod clock_bound;
 mod clock_monotonic;
+mod cut;
 mod e1;
 mod e2;
 mod fence;
@@ -16,13 +17,16 @@ mod token;
 mod waits;
 
 use crate::{
-    bounds::{Claim, claims},
     entries::Entries,
     findings::{Findings, NotChecked, Violation},
     index::Trace,
+    intervals::{Claim, claims},
     trace::TraceEvent,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+pub(crate) use me2::{has_time_left, troubles};
 
 /// All properties, by their names in a violation.
 pub const PROPERTIES: [&str; 12] = [
@@ -45,8 +49,10 @@ pub const PROPERTIES: [&str; 12] = [
 pub struct CheckReport {
     /// How many events it has.
     pub events: usize,
-    /// What was not kept.
+    /// What was not kept; of each property the first ones.
     pub violations: Vec<Violation>,
+    /// Further violations, counted by property.
+    pub untold: BTreeMap<String, u64>,
     /// What was not decided, and why.
     pub not_checked: Vec<NotChecked>,
     /// Properties of which at least one case was decided.
@@ -54,6 +60,12 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// How many violations there are, told and untold.
+    #[must_use]
+    pub fn broken(&self) -> u64 {
+        self.violations.len() as u64 + self.untold.values().sum::<u64>()
+    }
+
     /// 0 if every promise was kept, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -69,6 +81,7 @@ pub fn check(events: &[TraceEvent]) -> CheckReport {
     CheckReport {
         events: events.len(),
         checked: findings.checked(),
+        untold: findings.untold(),
         violations: findings.violations,
         not_checked: findings.not_checked,
     }
@@ -86,6 +99,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
     clock_bound::check(trace, claims, &mut findings);
+    cut::check(trace, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
     findings
@@ -93,8 +107,6 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
 
 fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
     let has = |wanted: &str| trace.events.iter().any(|event| event.event.name() == wanted);
-    let cut = if has("snapshot") { "this version does not check snapshots" } else { "no snapshot was taken" };
-    findings.not_checked("cut", cut, 1);
     let waits = has("wait") || has("deadlock");
     let deadlock = if waits { "this version does not check deadlocks" } else { "no deadlock strategy in this run" };
     findings.not_checked("deadlock", deadlock, 1);

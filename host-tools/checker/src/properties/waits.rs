@@ -5,7 +5,7 @@ use crate::{
     index::Trace,
     trace::{Event, TraceEvent},
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry};
 
 const REQUEST: &str = "request";
 const ANSWERS: [&str; 4] = ["grant", "ok", "acknowledge", "denied"];
@@ -121,7 +121,9 @@ impl<'t, 'e> Waits<'t, 'e> {
                     circle.reverse();
                     return Some(circle);
                 }
-                if came_from.insert(next, at).is_none() {
+                // Whence it was reached first: a later way may lead back into itself, and never to `node`.
+                if let Entry::Vacant(unknown) = came_from.entry(next) {
+                    unknown.insert(at);
                     reached.push(next);
                 }
             }

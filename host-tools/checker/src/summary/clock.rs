@@ -6,7 +6,11 @@ use super::{
     sections::{ClockSection, Skew},
     stats::{RoundTrip, Stats},
 };
-use crate::{bounds::Claim, index::Trace, trace::Event};
+use crate::{
+    index::Trace,
+    intervals::Claim,
+    trace::{Event, TraceEvent},
+};
 use compasso_scenario::{Scenario, clock_name};
 use std::collections::BTreeMap;
 
@@ -40,7 +44,11 @@ pub(super) fn section(
     let samples = sample(trace, leadership);
     let converged_us = rtt_us.and_then(|rtt| converged(&samples, rtt.median));
     let errors = |from: i64| {
-        samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.errors_us.clone()).collect()
+        samples
+            .iter()
+            .filter(|sample| sample.at_us >= from)
+            .flat_map(|sample| sample.errors_us.iter().map(|(_, error)| error.abs()))
+            .collect()
     };
     ClockSection {
         algorithm: clock_name(scenario.clock.sync).to_owned(),
@@ -72,12 +80,20 @@ fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
 /// All clocks at one instant.
 struct Sample {
     at_us: i64,
-    /// Distances from the coordinator's clock, if somebody led, or from true time if the host serves that.
-    errors_us: Vec<i64>,
+    /// How far each node's clock is ahead of the coordinator's, if somebody led, or of true time if the host serves it.
+    errors_us: Vec<(u16, i64)>,
     /// Largest distance between two clocks, if there are two.
     spread_us: Option<i64>,
     /// Nodes that were alive but showed no time.
     silent: bool,
+}
+
+/// How far every node's clock was ahead of the coordinator's, on a grid of true time; nothing while nobody led.
+#[must_use]
+pub fn clock_errors(events: &[TraceEvent]) -> Vec<(i64, Vec<(u16, i64)>)> {
+    let trace = Trace::new(events, None);
+    let samples = sample(&trace, &Leadership::of(&trace));
+    samples.into_iter().map(|sample| (sample.at_us, sample.errors_us)).collect()
 }
 
 /// One life's clock: (true, cluster) readings, and a cursor.
@@ -140,7 +156,7 @@ fn sample(trace: &Trace<'_>, leadership: &Leadership) -> Vec<Sample> {
         let leads = |node: u16| served.is_none() && Some(node) == leader;
         let reference = served.or(shown.iter().find(|(node, _)| leads(*node)).map(|(_, time)| *time));
         let errors_us = reference.map_or(Vec::new(), |reference| {
-            shown.iter().filter(|(node, _)| !leads(*node)).map(|(_, time)| (time - reference).abs()).collect()
+            shown.iter().filter(|(node, _)| !leads(*node)).map(|(node, time)| (*node, time - reference)).collect()
         });
         let times = || shown.iter().map(|(_, time)| *time);
         let spread_us = times().max().zip(times().min()).map(|(max, min)| max - min).filter(|_| shown.len() > 1);

@@ -7,6 +7,7 @@ mod mutex;
 mod sections;
 mod stats;
 
+pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};
 pub use sections::{
     ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary,
@@ -14,14 +15,15 @@ pub use sections::{
 pub use stats::{MedianMax, RoundTrip, Stats};
 
 use crate::{
-    bounds::claims,
     entries::Entries,
     index::Trace,
+    intervals::claims,
     properties::check_all,
     setting::{Setting, scenario_event},
+    snapshot::Snapshot,
     trace::{Event, Fault, TraceEvent},
 };
-use compasso_scenario::{Scenario, election_name};
+use compasso_scenario::{Action, Scenario, election_name};
 use compasso_wire::config::{ClockChoice, ElectionChoice, MutexChoice};
 use messages::Messages;
 use serde_json::{Map, Value, json};
@@ -79,20 +81,29 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: None,
+        snapshots: Snapshot::all(&trace),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),
         checked: findings.checked(),
+        untold: findings.untold(),
         violations: findings.violations,
         not_checked: findings.not_checked,
         repeat: info.repeat.clone(),
     };
     summary.expectations = expectations(scenario, &summary);
+    summary.expectations.extend(stamps(scenario, events));
     summary.held = summary.exit_code() == 0;
     summary
 }
 
 impl Summary {
+    /// How many violations there are, told and untold.
+    #[must_use]
+    pub fn broken(&self) -> u64 {
+        self.violations.len() as u64 + self.untold.values().sum::<u64>()
+    }
+
     /// 0 if every promise was kept and every expectation met, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -154,6 +165,26 @@ fn fault_fields(fault: &Fault) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
+/// Every request for which a step demands a Lamport time was made at exactly that time.
+fn stamps(scenario: &Scenario, events: &[TraceEvent]) -> Vec<Expectation> {
+    let demanded = scenario.steps.iter().filter_map(|step| match step.action {
+        Action::Lock { node, lamport: Some(lamport), .. } => Some((node, lamport)),
+        _ => None,
+    });
+    let expectation = |(node, wanted): (u16, u64)| {
+        let of_node = || events.iter().filter(|event| event.node_id() == Some(node));
+        let made =
+            of_node().find(|event| matches!(event.event, Event::Request { .. }) && event.lamport == Some(wanted));
+        // Where it was refused, the time of the refusal shows how late it was.
+        let refused = of_node()
+            .find(|event| matches!(event.event, Event::RequestRefused { wanted: refused, .. } if refused == wanted));
+        let got = made.or(refused).and_then(|event| event.lamport);
+        let name = format!("lamport of node {node}'s request");
+        Expectation { name, wanted: wanted.into(), got: got.into(), ok: made.is_some() }
+    };
+    demanded.map(expectation).collect()
+}
+
 fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     let expect = &scenario.expect;
     let mut list = Vec::new();
@@ -181,6 +212,8 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    let complete = summary.snapshots.iter().filter(|snapshot| snapshot.complete).count();
+    at_least("snapshots_min", expect.snapshots_min, complete as u64);
     if let Some(wanted) = expect.gaps {
         let gaps =
             summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));
@@ -188,7 +221,7 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
         add("gaps", wanted.into(), got.into(), got == wanted);
     }
     if let Some(wanted) = expect.violations {
-        let got = summary.violations.len() as u64;
+        let got = summary.broken();
         add("violations", wanted.into(), got.into(), got == wanted);
     }
     list

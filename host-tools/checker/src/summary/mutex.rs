@@ -1,7 +1,7 @@
 //! Visits and delays.
 
 use super::{messages::Messages, sections::MutexSection, stats::Stats};
-use crate::{entries::Entries, index::Trace, trace::Event};
+use crate::{entries::Entries, index::Trace, starved::starved, trace::Event};
 use compasso_scenario::{Scenario, mutex_name};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ pub(super) fn section(scenario: &Scenario, trace: &Trace<'_>, entries: &Entries,
         entries: count,
         by_node,
         requests: entries.requests,
+        starved: starved(trace, entries),
         messages: messages.mutex(),
         messages_per_entry: (count > 0).then(|| (sent as f64 / count as f64 * 1000.0).round() / 1000.0),
         client_delay_us: Stats::of(client_delays(trace, entries)),

@@ -4,7 +4,10 @@ use super::{
     leadership::Led,
     stats::{MedianMax, RoundTrip, Stats},
 };
-use crate::findings::{NotChecked, Violation};
+use crate::{
+    findings::{NotChecked, Violation},
+    snapshot::Snapshot,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -26,8 +29,10 @@ pub struct Summary {
     pub duration_us: i64,
     /// Every promise was kept and every expectation met.
     pub held: bool,
-    /// Promises not kept.
+    /// Promises not kept; of each property the first ones.
     pub violations: Vec<Violation>,
+    /// Further violations, counted by property.
+    pub untold: BTreeMap<String, u64>,
     /// What the scenario expected.
     pub expectations: Vec<Expectation>,
     /// The election; nothing if the scenario has none.
@@ -38,6 +43,9 @@ pub struct Summary {
     pub clock: Option<ClockSection>,
     /// Deadlocks; nothing while the strategy is to ignore them.
     pub deadlock: Option<Value>,
+    /// The snapshots that were taken; left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Snapshot>,
     /// The network.
     pub network: NetworkSection,
     /// What the stage did.
@@ -109,6 +117,9 @@ pub struct MutexSection {
     pub by_node: BTreeMap<u16, u64>,
     /// Requests made.
     pub requests: u64,
+    /// Requests that starved: others went in more than twice as often as there are others while they waited in
+    /// quiet times, or they were never granted although there was time. Counted whether or not it is promised.
+    pub starved: u64,
     /// Textbook messages, first transmissions.
     pub messages: BTreeMap<String, u64>,
     /// Those, for each visit.

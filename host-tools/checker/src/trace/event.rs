@@ -104,7 +104,7 @@ pub enum Event {
     /// The node names its leader.
     Leader { id: u16, term: u64 },
     /// A view came into force.
-    View { term: u64, number: u64, members: Vec<u16> },
+    View { term: u64, number: u64, epoch: Option<u64>, members: Vec<u16> },
     /// Somebody is suspected.
     Suspect { id: u16 },
     /// A suspicion is taken back.
@@ -151,6 +151,8 @@ pub enum Event {
     Decided { transaction: u64, commit: bool },
     /// A queue was full; so often any was so far.
     Overflow { queue: Text, count: u64 },
+    /// A request for a Lamport time that has passed was not made.
+    RequestRefused { resource: Text, wanted: u64 },
     /// From the stage: what is performed.
     Scenario(Map<String, Value>),
     /// From the stage: what it did.
@@ -261,6 +263,7 @@ impl Event {
             Event::Voted { .. } => "voted",
             Event::Decided { .. } => "decided",
             Event::Overflow { .. } => "overflow",
+            Event::RequestRefused { .. } => "request_refused",
             Event::Scenario(_) => "scenario",
             Event::Fault(_) => "fault",
             Event::Gap { .. } => "gap",

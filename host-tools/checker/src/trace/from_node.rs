@@ -63,9 +63,10 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::Fenced { resource, fence } => Event::Fenced { resource: named(resource), fence: fence.0 },
         Seen::ElectionStart { term } => Event::ElectionStart { term: term.0 },
         Seen::Leader { id, term } => Event::Leader { id: id.0, term: term.0 },
-        Seen::View { term, number, members } => Event::View {
+        Seen::View { term, number, epoch, members } => Event::View {
             term: term.0,
             number: number.into(),
+            epoch: Some(epoch.into()),
             members: members.iter().filter_map(|position| ids.get(position).copied()).collect(),
         },
         Seen::Suspect { id } => Event::Suspect { id: id.0 },
@@ -118,6 +119,9 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::Voted { transaction, yes } => Event::Voted { transaction: transaction.0, yes },
         Seen::Decided { transaction, decision } => {
             Event::Decided { transaction: transaction.0, commit: decision == Decision::Commit }
+        }
+        Seen::RequestRefused { resource, lamport } => {
+            Event::RequestRefused { resource: named(resource), wanted: lamport }
         }
         Seen::Overflow { queue, count } => {
             Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }

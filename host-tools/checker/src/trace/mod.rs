@@ -8,5 +8,7 @@ mod write;
 
 pub use event::{DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent};
 pub use read::{TraceError, parse_line, read_file, read_trace};
+pub(crate) use read::{each_line, vector};
 pub use vector::{Stamp, Vector};
+pub(crate) use write::fields_json;
 pub use write::{write_line, write_trace};

@@ -55,8 +55,26 @@ pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<TraceEvent>, TraceError> 
 ///
 /// # Errors
 /// One line that names the file, the line and what is wrong.
-pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>, TraceError> {
+pub fn read_trace(input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>, TraceError> {
     let mut events = Vec::new();
+    each_line(input, file, |line| {
+        events.push(parse_line(line)?);
+        Ok(())
+    })?;
+    Ok(events)
+}
+
+/// Hands over every line that is not blank, one at a time, so that a reader keeps only what it
+/// needs; `file` is what errors call the input.
+///
+/// # Errors
+/// One line that names the file, the line and what is wrong; also if there is no line at all.
+pub(crate) fn each_line(
+    mut input: impl BufRead,
+    file: &str,
+    mut read_line: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), TraceError> {
+    let mut any = false;
     let mut bytes = Vec::new();
     for line in 1.. {
         let wrong = |message: String| TraceError { file: file.to_owned(), line, message };
@@ -73,19 +91,16 @@ pub fn read_trace(mut input: impl BufRead, file: &str) -> Result<Vec<TraceEvent>
         if text.trim().is_empty() {
             continue;
         }
-        events.push(parse_line(text).map_err(|message| {
+        any = true;
+        read_line(text).map_err(|message| {
             let cut = if bytes.ends_with(b"\n") { "" } else { " (the file ends in the middle of a line)" };
             wrong(format!("{message}{cut}"))
-        })?);
+        })?;
     }
-    if events.is_empty() {
-        return Err(TraceError {
-            file: file.to_owned(),
-            line: 0,
-            message: "expected at least one event, found none".to_owned(),
-        });
+    if any {
+        return Ok(());
     }
-    Ok(events)
+    Err(TraceError { file: file.to_owned(), line: 0, message: "expected at least one event, found none".to_owned() })
 }
 
 /// Reads one event.
@@ -114,9 +129,9 @@ pub fn parse_line(line: &str) -> Result<TraceEvent, String> {
         inc: if node == NodeRef::Stage { 1 } else { incarnation(&map, "inc")? },
         lamport: optional(&map, "lamport", Value::as_u64)?,
         vector: map.get("vector").filter(|value| !value.is_null()).map(vector).transpose()?,
-        hw_us: optional(&map, "hw_us", Value::as_i64)?,
-        cluster_us: optional(&map, "cluster_us", Value::as_i64)?,
-        true_us: optional(&map, "true_us", Value::as_i64)?,
+        hw_us: optional(&map, "hw_us", as_us)?,
+        cluster_us: optional(&map, "cluster_us", as_us)?,
+        true_us: optional(&map, "true_us", as_us)?,
         event,
     })
 }
@@ -158,6 +173,7 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         "view" => Event::View {
             term: required(map, "term", Value::as_u64)?,
             number: required(map, "number", Value::as_u64)?,
+            epoch: optional(map, "epoch", Value::as_u64)?,
             members: required(map, "members", as_ids)?,
         },
         "suspect" => Event::Suspect { id: id(map, "id")? },
@@ -229,6 +245,9 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             commit: required(map, "commit", Value::as_bool)?,
         },
         "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
+        "request_refused" => {
+            Event::RequestRefused { resource: resource(map)?, wanted: required(map, "wanted", Value::as_u64)? }
+        }
         "gap" => Event::Gap {
             of: id(map, "of")?,
             inc: incarnation(map, "inc")?,
@@ -279,7 +298,7 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
     })
 }
 
-fn vector(value: &Value) -> Result<Vector, String> {
+pub(crate) fn vector(value: &Value) -> Result<Vector, String> {
     let wrong = || format!("vector: expected entries like \"3\":17 or \"3\":\"2.17\", found {value}");
     let map = value.as_object().ok_or_else(wrong)?;
     map.iter()
@@ -296,6 +315,11 @@ fn stamp(entry: &Value) -> Option<Stamp> {
         }
         _ => entry.as_u64().map(|count| (1, count)),
     }
+}
+
+/// A time; farther from zero than the 285 years that a JSON number holds exactly, it is none.
+fn as_us(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|us| us.unsigned_abs() <= 1 << 53)
 }
 
 fn as_id(value: &Value) -> Option<u16> {

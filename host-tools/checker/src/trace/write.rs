@@ -53,6 +53,14 @@ pub fn write_trace<'a>(events: impl IntoIterator<Item = &'a TraceEvent>, out: &m
     out.write_all(buffer.as_bytes())
 }
 
+/// An event's own fields as one JSON object.
+pub(crate) fn fields_json(event: &Event) -> String {
+    let mut out = "{".to_owned();
+    fields(&mut out, event);
+    out.push('}');
+    out
+}
+
 fn fields(out: &mut String, event: &Event) {
     match event {
         Event::Boot { incarnation } => number(out, "incarnation", incarnation),
@@ -96,9 +104,10 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "id", id);
             number(out, "term", term);
         }
-        Event::View { term, number: view, members } => {
+        Event::View { term, number: view, epoch, members } => {
             number(out, "term", term);
             number(out, "number", view);
+            optional(out, "epoch", *epoch);
             ids(out, "members", members);
         }
         Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
@@ -171,6 +180,10 @@ fn fields(out: &mut String, event: &Event) {
         Event::Decided { transaction, commit } => {
             number(out, "transaction", transaction);
             number(out, "commit", commit);
+        }
+        Event::RequestRefused { resource, wanted } => {
+            number(out, "wanted", wanted);
+            text(out, "resource", resource);
         }
         Event::Overflow { queue, count } => {
             text(out, "queue", queue);

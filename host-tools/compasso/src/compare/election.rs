@@ -156,7 +156,7 @@ pub struct Row {
     /// Share of the messages that the busiest node sends or receives.
     pub busiest: Option<f64>,
     /// Promises broken.
-    pub violations: usize,
+    pub violations: u64,
 }
 
 /// Puts a run beside the book.
@@ -173,7 +173,7 @@ pub fn row(case: Case, run: &Observed) -> Row {
         last_message: times(run.last_message_us),
         leader: election.filter(|election| election.agreed).and_then(|election| election.leader),
         busiest: run.busiest,
-        violations: run.summary.violations.len(),
+        violations: run.summary.broken(),
         case,
     }
 }

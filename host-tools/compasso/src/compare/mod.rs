@@ -13,6 +13,7 @@ use crate::{
     outcome::{Outcome, Talk},
 };
 use chart::{Panel, Series};
+use compasso_checker::many;
 use compasso_scenario::Scenario;
 use mutex::{Load, Slack};
 use observe::Observed;
@@ -65,12 +66,14 @@ struct Compared {
     /// Runs in which a promise was broken.
     broken: Vec<Scenario>,
     disagreeing: Vec<String>,
+    /// Where requests starved.
+    starved: Vec<String>,
 }
 
 /// Compares a family's algorithms.
 pub fn compare(args: &CompareArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: args.quiet };
-    match prepare(args) {
+    match prepare(talk, args) {
         Ok((family, stage)) => match perform(talk, args, family, &stage) {
             Ok(outcome) => outcome,
             Err(trouble) => talk.fail(trouble.outcome, &trouble.line),
@@ -82,7 +85,7 @@ pub fn compare(args: &CompareArgs) -> Outcome {
 /// Rows, each with its number of nodes, and what was observed to make them.
 type Rows<R> = Result<(Vec<(u16, R)>, Vec<Observed>), Trouble>;
 
-fn prepare(args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
+fn prepare(talk: Talk, args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
     let bad = |line: String| Trouble { outcome: Outcome::BadInput, line };
     let family = Family::parse(&args.family).map_err(bad)?;
     let most = match args.on.as_str() {
@@ -97,7 +100,7 @@ fn prepare(args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
         let (least, stage) = (NODES.start(), &args.on);
         return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}", args.nodes)));
     }
-    let stage = if args.on == "qemu" { Stage::boards()? } else { Stage::Sim };
+    let stage = if args.on == "qemu" { Stage::boards(talk)? } else { Stage::Sim };
     Ok((family, stage))
 }
 
@@ -115,6 +118,9 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
     }
     for disagreeing in &compared.disagreeing {
         talk.say(&format!("≠ the book   {disagreeing}"));
+    }
+    for line in &compared.starved {
+        talk.say(&format!("starved      {line}"));
     }
     for scenario in &compared.broken {
         let file = format!("runs/{}.toml", scenario.name);
@@ -203,6 +209,7 @@ fn compare_mutex(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trou
     Ok(Compared {
         table: table::mutex(&rows, nodes, stage.name(), message_us, slack),
         disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.algorithm.to_owned()).collect(),
+        starved: rows.iter().filter(|row| row.starved() > 0).map(starved).collect(),
         rows: rows.iter().map(|row| row.to_json(slack)).collect(),
         broken: broken(observed),
     })
@@ -215,9 +222,18 @@ fn compare_election(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, T
     Ok(Compared {
         table: table::election(&rows, nodes, stage.name(), message_us(&observed, election::MESSAGE_MS)),
         disagreeing: rows.iter().filter(|row| !row.agrees()).map(name).collect(),
+        starved: Vec::new(),
         rows: rows.iter().map(election::Row::to_json).collect(),
         broken: broken(observed),
     })
+}
+
+fn starved(row: &mutex::Row) -> String {
+    let promise = match row.algorithm {
+        "voting" => "it promises a turn only with probability one",
+        _ => "although it promises a turn to everybody",
+    };
+    format!("{}: {}; {promise}", row.algorithm, many(row.starved(), "request"))
 }
 
 /// One message time over all runs; the network's delay where nothing was sent.

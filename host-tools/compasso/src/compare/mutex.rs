@@ -67,10 +67,10 @@ pub struct Cost {
     pub fairness: Option<f64>,
     /// Voting: tries for each visit.
     pub tries: Option<f64>,
-    /// Requests that were not granted before the run was over.
+    /// Requests that were passed over without end, or not granted before the run was over.
     pub starved: u64,
     /// Promises broken.
-    pub violations: usize,
+    pub violations: u64,
 }
 
 /// One algorithm.
@@ -182,15 +182,14 @@ fn cost(algorithm: &str, nodes: u16, load: Load, run: &Observed, idle: Option<&O
         busiest: run.busiest,
         fairness: mutex.and_then(|mutex| jain(mutex.by_node.values().copied())).filter(|_| load == Load::Full),
         tries,
-        starved: mutex.map_or(0, |mutex| mutex.requests.saturating_sub(mutex.entries)),
+        starved: mutex.map_or(0, |mutex| mutex.starved),
         violations: broken(run),
     }
 }
 
 /// Promises broken. Voting promises ME2 only with probability one: whoever starves is told apart.
-pub fn broken(run: &Observed) -> usize {
-    let voting = run.summary.mutex.as_ref().is_some_and(|mutex| mutex.algorithm == "voting");
-    run.summary.violations.iter().filter(|violation| !(voting && violation.property == "ME2")).count()
+pub fn broken(run: &Observed) -> u64 {
+    run.summary.broken()
 }
 
 fn messages_book(algorithm: &str, nodes: u16, load: Load, tries: Option<f64>) -> Book {
@@ -278,6 +277,11 @@ impl Row {
         self.low.client_delay
     }
 
+    /// Requests that starved, at both loads together.
+    pub fn starved(&self) -> u64 {
+        self.low.starved + self.full.as_ref().map_or(0, |full| full.starved)
+    }
+
     /// The synchronization delay: somebody always waits.
     pub fn sync_delay(&self) -> Option<f64> {
         self.full.as_ref().and_then(|full| full.sync_delay)
@@ -305,6 +309,7 @@ impl Row {
         row.insert("bytes_per_entry".into(), json!(busy.bytes.map(f64::round)));
         row.insert("busiest_share".into(), json!(busy.busiest.map(rounded)));
         row.insert("fairness".into(), json!(busy.fairness.map(rounded)));
+        row.insert("starved".into(), json!(self.starved()));
         row.insert("definition".into(), json!(definition(self.algorithm)));
         for (name, cost) in [("low", Some(&self.low)), ("full", self.full.as_ref())] {
             let cost = cost.map(|cost| {

@@ -1,11 +1,14 @@
 //! Where the runs of a comparison are performed.
 
 use super::observe::Observed;
-use crate::outcome::{Outcome, Talk};
+use crate::{
+    outcome::{Outcome, Talk},
+    progress::BAR_AFTER,
+};
 use compasso_scenario::Scenario;
 use compasso_stage::{
     Options, RunOutput, interrupt_flag, perform as perform_on_boards,
-    setup::{self, BoardKind, Needs},
+    setup::{self, BoardKind, Needs, Toolchain},
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
@@ -16,11 +19,8 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
-
-/// What takes less needs no bar.
-const BAR_AFTER: Duration = Duration::from_secs(2);
 
 /// Where to perform.
 pub enum Stage {
@@ -48,9 +48,10 @@ impl Stage {
     }
 
     /// Prepares emulated boards.
-    pub fn boards() -> Result<Stage, Trouble> {
+    pub fn boards(talk: Talk) -> Result<Stage, Trouble> {
         let environment = |line: String| Trouble { outcome: Outcome::Environment, line };
         let toolchain = setup::ensure(&Needs::ALL).map_err(|error| environment(error.to_string()))?;
+        let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
         let image = toolchain.build_image(BoardKind::Qemu).map_err(|error| environment(error.to_string()))?;
         let qemu = toolchain.qemu.ok_or_else(|| environment("no emulator was prepared".to_owned()))?;
         let interrupted =

@@ -37,15 +37,20 @@ fn promised(expected: Expected, width: usize) -> String {
     faint(&format!("{:>width$}", expected.text()))
 }
 
+/// In its place: red where somebody starved.
+fn starved(count: u64) -> String {
+    if count == 0 { faint(&format!("{count:>8}")) } else { paint("31", &format!("{count:>8}")) }
+}
+
 /// Mutual exclusion.
 pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slack: mutex::Slack) -> String {
     let mut out = String::new();
     let facts = format!("{nodes} nodes, on {stage}, one message time = {} ms", short(message_us / 1000.0));
     let _ = writeln!(out, "{}  {}", title("mutual exclusion"), faint(&facts));
-    let _ = writeln!(out, "{:16}{:^27}{:^25}{:^24}", "", "messages per entry", "delay", "full load");
+    let _ = writeln!(out, "{:16}{:^27}{:^25}{:^30}", "", "messages per entry", "delay", "full load");
     let heading = format!(
-        "{:<16}{:>6}{:>6}{:>7}{:>10}{:>7}{:>6}{:>7}{:>5}{:>8}{:>9}{:>9}",
-        "", "low", "book", "full", "book", "client", "book", "sync", "book", "bytes", "busiest", "fairness"
+        "{:<16}{:>6}{:>6}{:>7}{:>10}{:>7}{:>6}{:>7}{:>5}{:>7}{:>8}{:>7}{:>8}",
+        "", "low", "book", "full", "book", "client", "book", "sync", "book", "bytes", "busiest", "fair", "starved"
     );
     let _ = writeln!(out, "{}", faint(&heading));
     for row in rows {
@@ -54,7 +59,7 @@ pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slac
         let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0));
         let _ = writeln!(
             out,
-            "{:<16}{}{}{}{}{}{}{}{}{:>8}{:>9}{:>9}",
+            "{:<16}{}{}{}{}{}{}{}{}{:>7}{:>8}{:>7}{}",
             row.algorithm,
             measured(row.low.messages, row.low.agrees(slack), 6),
             promised(row.low.book.expected, 6),
@@ -67,6 +72,7 @@ pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slac
             busy.bytes.map_or("–".to_owned(), |bytes| format!("{bytes:.0}")),
             percent(busy.busiest),
             busy.fairness.map_or("–".to_owned(), |fairness| format!("{fairness:.2}")),
+            starved(row.starved()),
         );
     }
     out.push('\n');
@@ -79,7 +85,11 @@ pub fn mutex(rows: &[mutex::Row], nodes: u16, stage: &str, message_us: f64, slac
     note(&mut out, "low load: every node but the coordinator in turn, one at a time; full: everybody always wants");
     note(&mut out, "delays in message times: client from request to entry (low), sync from exit to next entry (full)");
     note(&mut out, "messages are the textbook's; bytes also hold acknowledgements and the keeper (hardening is on)");
-    note(&mut out, "busiest: messages that one node sends or receives; fairness: Jain's index of the nodes' entries");
+    note(&mut out, "busiest: messages that one node sends or receives; fair: Jain's index of the nodes' entries");
+    note(
+        &mut out,
+        "starved: requests during whose wait others went in more than twice each, or that were never granted",
+    );
     out
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long the counting may take; it takes a second.
+/// So long the counting may take; it takes some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The last line: without it the image did not get to its end.

@@ -16,19 +16,25 @@ const STEP: u64 = 50;
 /// What a proposed budget file begins with.
 const PREAMBLE: &str = "\
 # What the firmware may cost at most: `compasso budget` measures and compares, and CI runs it.
-# Instructions are counted in an emulator, by a script of three nodes: the same on every machine, so
+# Instructions are counted in an emulator, by scripts of three nodes: the same on every machine, so
 # a number beyond its limit is a change in the code or the compiler. Each limit is for the dearest
-# message of its kind in the script, and lies about 12 % above what was measured when it was set.
+# message of its kind in its script, and lies about 12 % above what was measured when it was set.
+# The stacks are the deepest of all scripts.
 # Nothing measured goes without a limit here, and no limit without a measurement.";
 
-/// The families in the order of the report, each with its heading.
-const FAMILIES: [(&str, &str); 5] = [
+/// The families in the order of the report, each with its heading. Those of an algorithm begin so.
+const FAMILIES: [(&str, &str); 7] = [
     ("image", "The board's image, in bytes"),
     ("node", "One node, in bytes"),
     ("codec", "Encoding and authentication alone, in instructions"),
-    ("handle", "Handling one received message, in instructions"),
-    ("make", "Making one message, in instructions"),
+    ("handle", "Handling one received message of the protocol, in instructions"),
+    ("make", "Making one message of the protocol, in instructions"),
+    (ELECTION, "Election"),
+    (MUTEX, "Mutual exclusion"),
 ];
+
+const ELECTION: &str = "election-";
+const MUTEX: &str = "mutex-";
 
 /// How one number compares with its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +104,7 @@ pub fn compare(measurements: Vec<Measurement>, budgets: Vec<Budget>) -> BudgetRe
             rows.push(Row { name, unit: None, measured: None, budget: Some(limit), note, why, verdict });
         }
     }
-    let rank = |row: &Row| FAMILIES.iter().position(|(name, _)| *name == family(&row.name)).unwrap_or(FAMILIES.len());
+    let rank = |row: &Row| FAMILIES.iter().position(|(name, _)| is_of(row, name)).unwrap_or(FAMILIES.len());
     rows.sort_by(|a, b| (a.measured.is_none(), rank(a), &a.name).cmp(&(b.measured.is_none(), rank(b), &b.name)));
     BudgetReport { rows }
 }
@@ -229,12 +235,27 @@ fn family(name: &str) -> &str {
     name.split_once('.').map_or(name, |(family, _)| family)
 }
 
+/// Whether the row is of the family; of an algorithm's family it knows only how the name begins.
+fn is_of(row: &Row, name: &str) -> bool {
+    match name {
+        ELECTION | MUTEX => family(&row.name).starts_with(name),
+        _ => family(&row.name) == name,
+    }
+}
+
 fn title(row: &Row) -> String {
     if row.measured.is_none() {
         return "Not measured".into();
     }
-    let known = FAMILIES.iter().find(|(name, _)| *name == family(&row.name));
-    known.map_or_else(|| family(&row.name).to_owned(), |(_, heading)| (*heading).to_owned())
+    let family = family(&row.name);
+    match FAMILIES.into_iter().find(|(name, _)| is_of(row, name)) {
+        Some((prefix @ (ELECTION | MUTEX), heading)) => {
+            let algorithm = family.strip_prefix(prefix).unwrap_or(family);
+            format!("{heading} by {algorithm}: handling one message, in instructions")
+        }
+        Some((_, heading)) => heading.to_owned(),
+        None => family.to_owned(),
+    }
 }
 
 fn percent(row: &Row) -> Option<u64> {
@@ -321,10 +342,16 @@ mod tests {
 
     #[test]
     fn rows_stand_in_families_and_by_name() {
-        let names = ["image.ram", "handle.token", "handle.ack", "image.flash"];
+        let names =
+            ["image.ram", "mutex-voting.grant", "handle.token", "mutex-central.ok", "handle.ack", "image.flash"];
         let report = compare(names.map(|name| measured(name, 1)).to_vec(), names.map(|name| budget(name, 2)).to_vec());
         let order: Vec<&str> = report.rows.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(order, ["image.flash", "image.ram", "handle.ack", "handle.token"]);
+        assert_eq!(
+            order,
+            ["image.flash", "image.ram", "handle.ack", "handle.token", "mutex-central.ok", "mutex-voting.grant"]
+        );
+        let text = report.render(false);
+        assert!(text.contains("Mutual exclusion by central: handling one message"), "{text}");
     }
 
     #[test]

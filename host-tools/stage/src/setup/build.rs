@@ -32,6 +32,7 @@ pub(super) fn build(
     target_dir: &Path,
     compiler: Compiler,
     board: BoardKind,
+    quiet: bool,
 ) -> Result<PathBuf, EnvironmentError> {
     let (package, binary) = match board {
         BoardKind::Qemu => ("compasso-board-qemu", "compasso-qemu"),
@@ -51,7 +52,8 @@ pub(super) fn build(
         Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package} --bin {binary}"),
         Compiler::Debian => "COMPASSO_TOOLCHAIN=debian cargo compasso doctor --install".to_owned(),
     };
-    let said = watch(&mut command).map_err(|what| EnvironmentError::new(what, shown.clone()))?;
+    let said = watch(&mut command, if quiet { Duration::MAX } else { SILENCE })
+        .map_err(|what| EnvironmentError::new(what, shown.clone()))?;
     match said {
         Ok(()) => Ok(target_dir.join(TARGET).join("firmware").join(binary)),
         Err(lines) => {
@@ -88,8 +90,8 @@ fn cargo(compiler: Compiler) -> Command {
     command
 }
 
-/// Runs a build; shows its progress if it takes long. Inner error: the last lines it said.
-fn watch(command: &mut Command) -> Result<Result<(), Vec<String>>, String> {
+/// Runs a build; shows its progress if it takes longer than `silence`. Inner error: the last lines it said.
+fn watch(command: &mut Command, silence: Duration) -> Result<Result<(), Vec<String>>, String> {
     let started = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -104,7 +106,7 @@ fn watch(command: &mut Command) -> Result<Result<(), Vec<String>>, String> {
             let is_progress = ["Compiling", "Downloading", "Downloaded", "Building", "Updating"]
                 .iter()
                 .any(|word| line.trim_start().starts_with(word));
-            if started.elapsed() >= SILENCE && is_progress {
+            if started.elapsed() >= silence && is_progress {
                 if !is_shown {
                     say("building the firmware");
                     is_shown = true;
@@ -148,8 +150,8 @@ mod tests {
     fn a_failed_build_returns_what_it_said() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo '   Compiling x' >&2; echo 'error: no' >&2; exit 101"]);
-        assert_eq!(watch(&mut command), Ok(Err(vec!["error: no".into()])));
-        assert_eq!(watch(Command::new("true").arg("x")), Ok(Ok(())));
-        assert!(watch(&mut Command::new("/nonexistent")).is_err());
+        assert_eq!(watch(&mut command, SILENCE), Ok(Err(vec!["error: no".into()])));
+        assert_eq!(watch(Command::new("true").arg("x"), SILENCE), Ok(Ok(())));
+        assert!(watch(&mut Command::new("/nonexistent"), SILENCE).is_err());
     }
 }

@@ -4,12 +4,13 @@ use super::{counter::Counter, stack, tally::Tally};
 use compasso_node::{Effect, Input, Node};
 use compasso_wire::{
     Body, Header, Instant, Key, Kind, NodeConfig, NodeId, Vector,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored, Timing},
+    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored, Timing, Workload},
     limits::{DATAGRAM_MAX, OBSERVATION_MAX},
+    message::Command,
     open, seal,
 };
+use core::mem::MaybeUninit;
 use heapless::{Deque, Vec};
-use static_cell::{ConstStaticCell, StaticCell};
 
 /// How many nodes there are: enough for a majority, an election and a ring.
 pub const NODES: usize = 3;
@@ -29,53 +30,102 @@ struct Flight {
     bytes: Vec<u8, DATAGRAM_MAX>,
 }
 
-static NODES_AT: [StaticCell<Node>; NODES] = [const { StaticCell::new() }; NODES];
-static FLIGHTS: ConstStaticCell<Deque<Flight, FLIGHTS_MAX>> = ConstStaticCell::new(Deque::new());
-static OUTGOING: ConstStaticCell<[u8; DATAGRAM_MAX]> = ConstStaticCell::new([0; DATAGRAM_MAX]);
-static RECORD: ConstStaticCell<[u8; OBSERVATION_MAX]> = ConstStaticCell::new([0; OBSERVATION_MAX]);
+/// The memory of a cluster: one after the other works in it.
+pub struct Room {
+    nodes: [MaybeUninit<Node>; NODES],
+    flights: Deque<Flight, FLIGHTS_MAX>,
+    outgoing: [u8; DATAGRAM_MAX],
+    record: [u8; OBSERVATION_MAX],
+}
+
+impl Room {
+    /// Nobody is there.
+    pub const fn new() -> Room {
+        Room {
+            nodes: [const { MaybeUninit::uninit() }; NODES],
+            flights: Deque::new(),
+            outgoing: [0; DATAGRAM_MAX],
+            record: [0; OBSERVATION_MAX],
+        }
+    }
+}
+
+/// What a cluster performs, and what of it is counted.
+#[derive(Clone)]
+pub struct Piece {
+    /// The first half of the names, or nothing where everything is counted, as `handle` and `make`.
+    pub name: Option<&'static str>,
+    /// Handling of these messages is counted.
+    pub counts: fn(&Body<'_>) -> bool,
+    /// Who becomes coordinator.
+    pub election: ElectionChoice,
+    /// How the nodes take turns.
+    pub mutex: MutexChoice,
+    /// What they ask for by themselves.
+    pub workload: Option<Workload>,
+}
 
 /// The cluster, and what its work has cost so far.
-pub struct Cluster {
-    nodes: Vec<&'static mut Node, NODES>,
+pub struct Cluster<'a> {
+    piece: &'a Piece,
+    nodes: Vec<&'a mut Node, NODES>,
     now_us: u64,
-    flights: &'static mut Deque<Flight, FLIGHTS_MAX>,
-    outgoing: &'static mut [u8; DATAGRAM_MAX],
-    record: &'static mut [u8; OBSERVATION_MAX],
+    flights: &'a mut Deque<Flight, FLIGHTS_MAX>,
+    outgoing: &'a mut [u8; DATAGRAM_MAX],
+    record: &'a mut [u8; OBSERVATION_MAX],
     host_sequence: u32,
-    counter: Counter,
+    counter: &'a Counter,
     /// Instructions, by what was done to which kind of message.
     pub tally: Tally,
     /// Where the stack stood when the nodes began to work.
-    pub works_from: usize,
+    works_from: usize,
+    /// The deepest stack that the making of a node took.
+    pub boot_stack: usize,
 }
 
-impl Cluster {
-    /// Three nodes that have just booted. The deepest stack that the making of one took comes along.
-    pub fn boot(counter: Counter) -> (Cluster, usize) {
+impl<'a> Cluster<'a> {
+    /// Three nodes that have just booted.
+    pub fn boot(room: &'a mut Room, counter: &'a Counter, piece: &'a Piece) -> Cluster<'a> {
+        let Room { nodes, flights, outgoing, record } = room;
+        flights.clear();
         let mut cluster = Cluster {
+            piece,
             nodes: Vec::new(),
             now_us: 0,
-            flights: FLIGHTS.take(),
-            outgoing: OUTGOING.take(),
-            record: RECORD.take(),
+            flights,
+            outgoing,
+            record,
             host_sequence: 0,
             counter,
             tally: Tally::new(),
             works_from: stack::pointer(),
+            boot_stack: 0,
         };
-        let mut deepest = 0;
-        for (index, cell) in NODES_AT.iter().enumerate() {
-            let config = config(id(index));
+        for (index, slot) in nodes.iter_mut().enumerate() {
+            let config = config(id(index), piece);
             stack::paint();
-            let node = make_node(cell, &config);
-            deepest = deepest.max(stack::used_below(stack::pointer()));
-            assert!(cluster.nodes.push(node).is_ok(), "as many as there are cells");
+            let node = make_node(slot, &config);
+            cluster.boot_stack = cluster.boot_stack.max(stack::used_below(stack::pointer()));
+            assert!(cluster.nodes.push(node).is_ok(), "as many as there are places");
         }
         stack::paint();
         for index in 0..NODES {
             cluster.drain(index);
         }
-        (cluster, deepest)
+        cluster
+    }
+
+    /// How deep the stack got in the nodes' work since they booted.
+    pub fn work_stack(&self) -> usize {
+        stack::used_below(self.works_from)
+    }
+
+    /// The host's order to a node, without a datagram. Not counted.
+    pub fn command(&mut self, index: usize, command: Command) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            node.handle(Instant(self.now_us), Input::Command(command));
+            self.drain(index);
+        }
     }
 
     /// Lets time pass: datagrams arrive, deadlines are met.
@@ -91,7 +141,8 @@ impl Cluster {
                     if at_us <= end_us && arrival.is_none_or(|arrival| at_us <= arrival) =>
                 {
                     self.now_us = at_us;
-                    self.hand_over(index, "timeout", Input::Timeout);
+                    let counted = self.piece.name.is_none().then_some("timeout");
+                    self.hand_over(index, counted, Input::Timeout);
                 }
                 (_, Some(at_us)) if at_us <= end_us => {
                     self.now_us = at_us;
@@ -115,7 +166,7 @@ impl Cluster {
 
     /// Hands a datagram that the script made to a node, counted under a name of its own.
     pub fn inject(&mut self, to: NodeId, name: &'static str, datagram: &[u8]) {
-        self.hand_over(index(to), name, Input::Datagram(datagram));
+        self.hand_over(index(to), Some(name), Input::Datagram(datagram));
     }
 
     /// Counts what `act` costs a node.
@@ -135,16 +186,21 @@ impl Cluster {
                 self.send_from_host(opened.header.sender, &Body::Proof(challenge));
             }
             (NodeId::HOST, _) => {}
-            (to, body) => self.hand_over(index(to), body.kind().as_str(), Input::Datagram(&flight.bytes)),
+            (to, body) => {
+                let counted = (self.piece.counts)(&body).then_some(body.kind().as_str());
+                self.hand_over(index(to), counted, Input::Datagram(&flight.bytes));
+            }
         }
     }
 
-    fn hand_over(&mut self, index: usize, name: &'static str, input: Input<'_>) {
+    fn hand_over(&mut self, index: usize, counted: Option<&'static str>, input: Input<'_>) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         let now = Instant(self.now_us);
         self.works_from = stack::pointer();
         let (count, ()) = self.counter.count(|| node.handle(now, input));
-        self.tally.note("handle", name, count);
+        if let Some(name) = counted {
+            self.tally.note(self.piece.name.unwrap_or("handle"), name, count);
+        }
         self.drain(index);
     }
 
@@ -160,7 +216,9 @@ impl Cluster {
         loop {
             let (count, transmit) = self.counter.count(|| node.poll_transmit(now, self.outgoing));
             let Some(transmit) = transmit else { break };
-            self.tally.note("make", kind(transmit.to, transmit.datagram).as_str(), count);
+            if self.piece.name.is_none() {
+                self.tally.note("make", kind(transmit.to, transmit.datagram).as_str(), count);
+            }
             self.flights.launch(self.now_us, transmit.to, transmit.datagram);
         }
         loop {
@@ -171,7 +229,9 @@ impl Cluster {
             if observation.is_none() {
                 break;
             }
-            self.tally.note("make", "observation", count);
+            if self.piece.name.is_none() {
+                self.tally.note("make", "observation", count);
+            }
         }
     }
 }
@@ -210,19 +270,21 @@ fn index(id: NodeId) -> usize {
     usize::from(id.0).wrapping_sub(1)
 }
 
-fn config(me: NodeId) -> NodeConfig {
+fn config(me: NodeId, piece: &Piece) -> NodeConfig {
     NodeConfig {
         clock: ClockChoice::Cristian,
-        election: ElectionChoice::Bully,
-        mutex: MutexChoice::TokenRing,
+        election: piece.election,
+        mutex: piece.mutex.clone(),
+        workload: piece.workload,
+        seed: u32::from(me.0),
         ..NodeConfig::new(CLUSTER, KEY, me, (0..NODES).map(id))
     }
 }
 
 /// A function of its own, as on the board.
 #[inline(never)]
-fn make_node(cell: &'static StaticCell<Node>, config: &NodeConfig) -> &'static mut Node {
-    let node = cell.init_with(|| Node::new(config, Instant(0)));
+fn make_node<'a>(slot: &'a mut MaybeUninit<Node>, config: &NodeConfig) -> &'a mut Node {
+    let node = slot.write(Node::new(config, Instant(0)));
     node.start(Instant(0));
     node
 }
