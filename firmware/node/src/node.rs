@@ -11,6 +11,7 @@ use crate::{
     mutex::resource_id,
     session::Sessions,
     snapshots::Snapshots,
+    timekeeping::Timekeeping,
     transmit::{OUTGOING_MAX, Outgoing},
     turns::{Turn, Wish},
     workload::Requests,
@@ -22,7 +23,7 @@ use compasso_algorithms::{
     time::{Cristian, SoftwareClock},
 };
 use compasso_wire::{
-    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
+    ClusterTime, Event, Instant, Leap, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
     config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
     limits::RESOURCES_MAX,
     message::Command,
@@ -85,6 +86,7 @@ pub struct Node {
     pub(crate) membership: Membership,
     pub(crate) clock: SoftwareClock,
     pub(crate) cristian: Cristian,
+    pub(crate) time: Timekeeping,
     pub(crate) turns: Vec<Turn, RESOURCES_MAX>,
     pub(crate) requests: Requests,
     pub(crate) locks: LockService,
@@ -162,6 +164,7 @@ impl Node {
             membership: Membership::new(stored.term, stored.epoch, resources, timing),
             clock: SoftwareClock::Unset,
             cristian: Cristian::new(),
+            time: Timekeeping::default(),
             turns: (0..resources).map(|_| Turn::new(&config.mutex, &members, timing)).collect(),
             requests: Requests::new(config.workload, config.seed, now),
             locks: LockService::new(config, now),
@@ -261,7 +264,7 @@ impl Node {
         let turns = self.turns.iter().flat_map(|turn| turn.timeouts(takes_turns));
         [
             self.election.poll_timeout().map(|at| (at, "election")),
-            self.cristian.poll_timeout().map(|at| (at, "clock exchange")),
+            self.clock_timeout(),
             self.detector.poll_timeout().map(|at| (at, "failure detector")),
             self.delivery.poll_timeout().map(|at| (at, "repeat")),
             self.delivery.unacknowledged_at(self.delays().answer()).map(|at| (at, "acknowledgement")),
@@ -394,7 +397,7 @@ impl Node {
         }
         self.skip_the_unreachable(now);
         self.with_election(now, |election, cx| election.handle_timeout(cx));
-        self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
+        self.clock_timeouts(now);
         self.turn_timeouts(now);
         self.lock_timeouts(now);
         self.cache_timeouts(now);
@@ -458,7 +461,7 @@ impl Node {
                 self.record(now, Event::Label { label });
                 self.post(now, to, Payload::Labelled { label }, None);
             }
-            Command::Leap { at, by } => self.handle_leap(now, at, by),
+            Command::Leap { at, by } => self.handle_leap(Leap { at, by }),
             Command::Read => self.read_cached(now),
             Command::Write => self.write_cached(now),
             Command::Transaction => self.begin_transaction(now),

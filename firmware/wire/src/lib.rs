@@ -30,4 +30,4 @@ pub use ids::{Fence, NodeId, NodeSet, ResourceId, Term};
 pub use lists::{Lists, NO_LISTS, RingList};
 pub use message::{Body, Header, Kind, Payload, Vector, VectorEntry};
 pub use telemetry::{Event, Observation};
-pub use time::{ClusterTime, Duration, Instant};
+pub use time::{ClusterTime, Duration, Instant, Interval, Leap};

@@ -2,8 +2,8 @@
 //! the changelog's **Wire** section and, once a version is released, the protocol's version.
 
 use compasso_wire::{
-    Body, ClusterTime, Duration, Fence, Header, Instant, Key, Lists, NodeId, NodeSet, Opened, Payload, ResourceId,
-    RingList, Term, Vector, VectorEntry,
+    Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, Lists, NodeId, NodeSet, Opened, Payload,
+    ResourceId, RingList, Term, Vector, VectorEntry,
     cache::CacheMessage,
     commit::{CommitMessage, CommitRecord, Decision, TransactionId},
     config::Stored,
@@ -103,7 +103,15 @@ fn every_body_has_the_number_of_the_document() {
         Body::Heartbeat(heartbeat),
         Body::HeartbeatAck(ack),
         Body::TimeRequest { sent: at },
-        Body::TimeReply { echo: at, cluster: ClusterTime(-1), handling_us: 1 },
+        Body::TimeReply {
+            echo: at,
+            cluster: ClusterTime(-1),
+            handling_us: 1,
+            sent: at,
+            error_us: 2,
+            is_set: true,
+            leap: Some(Leap { at: ClusterTime(5), by: 1 }),
+        },
         Body::Plain(Payload::Election(ElectionMessage::Election { term })),
         body(),
         Body::Ack { stream: Stream::Work, life: 1, next: 1 },
@@ -116,7 +124,7 @@ fn every_body_has_the_number_of_the_document() {
         Body::TelemetryAck { next: 1 },
         Body::Command { index: 0, command: Command::Elect },
         Body::CommandAck { next: 1 },
-        Body::Correction { polled: at, offset_us: -5, rtt_us: 9 },
+        Body::Correction { polled: at, offset_us: -5, rtt_us: 9, error_us: 1 },
     ]);
 }
 

@@ -85,7 +85,7 @@ impl Cluster {
 /// Whether a fault disturbs the cluster, so that it needs time to settle.
 #[must_use]
 pub(crate) fn disturbs(fault: &Fault) -> bool {
-    !matches!(fault, Fault::SetSkew { .. })
+    !matches!(fault, Fault::SetSkew { .. } | Fault::Leap(_) | Fault::TimeServer(_))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::trace::Event;
 use compasso_scenario::{Action, Scenario, clock_name, detector_name, election_name, mutex_name, strategy_name};
-use compasso_wire::config::MutexChoice;
+use compasso_wire::config::{MutexChoice, TimeSource};
 use serde_json::{Map, Value, json};
 
 /// No span of a scenario line counts as longer: eleven days, with which every sum of spans is a number.
@@ -37,6 +37,10 @@ pub struct Setting {
     pub lease_us: i64,
     /// No crystal is farther from nominal.
     pub drift_ppm: i64,
+    /// A clock and its reference come apart no faster.
+    pub bound_ppm: i64,
+    /// True time at the start of the run, as the host serves it; `None` if clocks follow the coordinator.
+    pub host_origin_us: Option<i64>,
     /// First guess of the silence that means death.
     pub suspect_after_us: i64,
     /// An idle token rests so long on each hop.
@@ -58,6 +62,13 @@ pub struct Setting {
 /// The stage's first line in the trace.
 #[must_use]
 pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
+    scenario_event_begun(scenario, stage, 0)
+}
+
+/// The same, of a stage whose run began at `begun_us` of the trace's true time.
+#[must_use]
+pub fn scenario_event_begun(scenario: &Scenario, stage: &str, begun_us: i64) -> Event {
+    let serves = scenario.clock.source == TimeSource::Host;
     let timing = &scenario.timing;
     let value = json!({
         "name": scenario.name,
@@ -75,6 +86,8 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,
+        "host_origin_us": serves.then(|| scenario.tai_begin_us() - begun_us),
+        "bound_ppm": scenario.clock.sync.bound_ppm(timing.drift_ppm),
         "suspect_after_us": timing.suspect_after.0,
         "heartbeat_us": timing.heartbeat.0,
         "token_rest_us": timing.token_rest.0,
@@ -132,6 +145,8 @@ impl Setting {
             by_priority: map.get("by_priority").and_then(Value::as_bool).unwrap_or(false),
             lease_us: number("lease_us", 1_000_000),
             drift_ppm: number("drift_ppm", 200).min(1_000_000),
+            bound_ppm: number("bound_ppm", 400).clamp(0, 10_000_000),
+            host_origin_us: map.get("host_origin_us").and_then(Value::as_i64),
             suspect_after_us: number("suspect_after_us", 600_000),
             token_rest_us: number("token_rest_us", 20_000),
             delay_max_us: number("delay_max_us", 2_000),

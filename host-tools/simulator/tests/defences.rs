@@ -96,7 +96,7 @@ fn without_registration_a_new_home_grants_what_somebody_holds() {
     for seed in SEEDS {
         let trace = perform(&long_locks(seed)).trace;
         assert!(broken(&trace).is_empty(), "seed {seed}: {:#?}", check(&trace).violations);
-        without.extend(broken(&perform_without(&long_locks(seed), Defence::Registration).trace));
+        without.extend(broken(&perform_without(&long_locks(seed), &[Defence::Registration]).trace));
     }
     assert!(without.contains(&"ME1".to_owned()), "{without:?}");
 }
@@ -108,7 +108,7 @@ fn without_confirmation_a_release_that_crosses_a_probe_is_called_a_deadlock() {
     for seed in SEEDS {
         let scenario = Scenario::parse(&lesson, "phantom").unwrap().with_seed(seed);
         assert!(broken(&perform(&scenario).trace).is_empty(), "seed {seed}");
-        let without = broken(&perform_without(&scenario, Defence::Confirmation).trace);
+        let without = broken(&perform_without(&scenario, &[Defence::Confirmation]).trace);
         assert_eq!(without, ["deadlock"], "seed {seed}");
     }
 }

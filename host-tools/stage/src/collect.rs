@@ -55,6 +55,11 @@ impl Collector {
         self.items.is_empty()
     }
 
+    /// What is performed: the first line of the trace, whenever it becomes known.
+    pub fn headline(&mut self, event: Event) {
+        self.items.insert(0, Item::Stage { at: Duration::ZERO, event });
+    }
+
     /// The stage did or learned something.
     pub fn stage(&mut self, at: Duration, event: Event) {
         self.items.push(Item::Stage { at, event });

@@ -6,7 +6,7 @@
 
 use crate::anchor::Reading;
 use compasso_wire::{
-    Body, Header, Key, NodeId, Observation, Refusal, Vector,
+    Body, ClusterTime, Header, Instant, Key, Leap, NodeId, Observation, Refusal, Vector,
     limits::DATAGRAM_MAX,
     message::{Challenge, Command, Telemetry},
     replay::ReplayWindow,
@@ -44,6 +44,9 @@ pub struct Host {
     peers: Vec<Peer>,
     transmits: VecDeque<(NodeId, Vec<u8>)>,
     batches: VecDeque<Batch>,
+    /// True time when the host's own clock was at zero, while that is served.
+    tai_origin_us: Option<i64>,
+    leap: Option<Leap>,
 }
 
 struct Peer {
@@ -93,7 +96,19 @@ impl Host {
             peers: members.iter().map(peer).collect(),
             transmits: VecDeque::new(),
             batches: VecDeque::new(),
+            tai_origin_us: None,
+            leap: None,
         }
+    }
+
+    /// Serves true time from here on, which was `tai_origin_us` when the host's clock was at zero; or no more.
+    pub fn serve_time(&mut self, tai_origin_us: Option<i64>) {
+        self.tai_origin_us = tai_origin_us;
+    }
+
+    /// Tells of a leap second with the time.
+    pub fn announce(&mut self, leap: Leap) {
+        self.leap = Some(leap);
     }
 
     /// Takes a datagram.
@@ -211,6 +226,24 @@ impl Host {
                 }
                 peer.command_at = if peer.commands.is_empty() { None } else { Some(now) };
                 self.handle_timeout(now);
+                Ok(())
+            }
+            Body::TimeRequest { sent } => {
+                let Some(origin_us) = self.tai_origin_us else { return Ok(()) };
+                let now_us = now.as_micros() as u64;
+                let to = self.peers[index].id;
+                self.send(
+                    to,
+                    &Body::TimeReply {
+                        echo: sent,
+                        cluster: ClusterTime(origin_us + now_us as i64),
+                        handling_us: 0,
+                        sent: Instant(now_us),
+                        error_us: 0,
+                        is_set: true,
+                        leap: self.leap,
+                    },
+                );
                 Ok(())
             }
             Body::Proof(_) => Ok(()), // An answer to a challenge that was sent twice.

@@ -1,5 +1,5 @@
 use super::*;
-use compasso_wire::{Event, Instant};
+use compasso_wire::Event;
 
 const NODE: NodeId = NodeId(3);
 const NOW: Duration = Duration::from_secs(1);
@@ -75,6 +75,7 @@ enum Said {
     Proof(Challenge),
     Ack(u32),
     Command(u32, Command),
+    Time(ClusterTime, Option<Leap>),
 }
 
 fn key() -> Key {
@@ -95,6 +96,7 @@ fn sent(host: &mut Host) -> Vec<Said> {
             Body::Proof(challenge) => Said::Proof(challenge),
             Body::TelemetryAck { next } => Said::Ack(next),
             Body::Command { index, command } => Said::Command(index, command),
+            Body::TimeReply { cluster, leap, .. } => Said::Time(cluster, leap),
             other => panic!("the host does not say {other:?}"),
         });
     }
@@ -205,4 +207,23 @@ fn what_is_forged_foreign_or_cut_is_refused_by_name() {
     }
     assert_eq!(Host::new(key(), 8, &[NODE]).handle(NOW, &good), Err(Refusal::Foreign));
     assert_eq!(Host::new(key(), 7, &[NodeId(1)]).handle(NOW, &good), Err(Refusal::NotAMember(NODE)));
+}
+
+#[test]
+fn the_host_tells_true_time_while_it_serves_it() {
+    let mut host = host();
+    let mut board = Board::boot(1);
+    board.join(&mut host);
+    let mut ask = |host: &mut Host| {
+        let question = board.say(&Body::TimeRequest { sent: Instant(5) });
+        assert_eq!(host.handle(NOW, &question), Ok(()));
+        sent(host)
+    };
+    assert_eq!(ask(&mut host), [], "nobody said that it has the time");
+    host.serve_time(Some(700));
+    let leap = Leap { at: ClusterTime(9), by: -1 };
+    host.announce(leap);
+    assert_eq!(ask(&mut host), [Said::Time(ClusterTime(1_000_700), Some(leap))]);
+    host.serve_time(None);
+    assert_eq!(ask(&mut host), []);
 }

@@ -17,12 +17,16 @@ use crate::{
     switch::Switch,
     watch::Watcher,
 };
-use compasso_checker::{Event, Fault, scenario_event};
+use compasso_checker::{Event, Fault, scenario_event_begun};
 use compasso_scenario::{
     Action, Scenario,
     faults::{Faults, Sides, sides},
 };
-use compasso_wire::{Key, NodeId, config::Stored, message::Command};
+use compasso_wire::{
+    Key, NodeId,
+    config::{Stored, TimeSource},
+    message::Command,
+};
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -77,6 +81,8 @@ struct Stage<'s> {
     collector: Collector,
     seats: Vec<Seat>,
     workload_stopped: bool,
+    /// True time when the stage's clock was at zero, if the host serves that.
+    tai_origin_us: Option<i64>,
     /// Everything was performed: the trace may say that it ended as planned.
     is_complete: bool,
     looked_at: Duration,
@@ -124,6 +130,7 @@ impl<'s> Stage<'s> {
             collector: Collector::new(&scenario.names),
             seats: scenario.ids.iter().map(seat).collect(),
             workload_stopped: false,
+            tai_origin_us: None,
             is_complete: false,
             looked_at: Duration::ZERO,
             refused: BTreeMap::new(),
@@ -133,11 +140,17 @@ impl<'s> Stage<'s> {
     }
 
     fn run(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(), StageError> {
-        self.collector.stage(self.now(), scenario_event(self.scenario, "qemu"));
         for position in 0..self.seats.len() {
             self.boot(position)?;
         }
         self.await_boot(progress)?;
+        // Steps count from here, and so does the host's time: a leap second is announced as long before as planned.
+        let begun_us = self.now().as_micros() as i64;
+        self.collector.headline(scenario_event_begun(self.scenario, "qemu", begun_us));
+        if self.scenario.clock.source == TimeSource::Host {
+            self.tai_origin_us = Some(self.scenario.tai_begin_us() - begun_us);
+            self.host.serve_time(self.tai_origin_us);
+        }
         if self.seats.iter().all(|seat| seat.board.is_none()) {
             return Ok(()); // Nobody is left to perform; the failures say why.
         }
@@ -282,8 +295,16 @@ impl<'s> Stage<'s> {
                 }
                 Some(Fault::DropToken)
             }
-            Action::Leap(by) => Some(Fault::Leap((*by).into())),
-            Action::TimeServer(serves) => Some(Fault::TimeServer(*serves)),
+            Action::Leap(by) => {
+                if let Some(leap) = self.scenario.leap(step) {
+                    self.host.announce(leap);
+                }
+                Some(Fault::Leap((*by).into()))
+            }
+            Action::TimeServer(serves) => {
+                self.host.serve_time(self.tai_origin_us.filter(|_| *serves));
+                Some(Fault::TimeServer(*serves))
+            }
             Action::Lock { .. }
             | Action::Elect(_)
             | Action::Acquire { .. }

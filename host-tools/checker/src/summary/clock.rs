@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     index::Trace,
+    intervals::Claim,
     trace::{Event, TraceEvent},
 };
 use compasso_scenario::{Scenario, clock_name};
@@ -27,6 +28,7 @@ pub(super) fn section(
     trace: &Trace<'_>,
     leadership: &Leadership,
     messages: &Messages,
+    claims: &[Claim],
 ) -> ClockSection {
     let round_trips: Vec<i64> = trace
         .events
@@ -50,19 +52,24 @@ pub(super) fn section(
     };
     ClockSection {
         algorithm: clock_name(scenario.clock.sync).to_owned(),
+        source: if trace.setting.host_origin_us.is_some() { "host" } else { "coordinator" }.to_owned(),
         error_us: Stats::of(errors(i64::MIN)),
         after_convergence: converged_us.and_then(|from| Stats::of(errors(from))),
         converged_us,
         spread_us: Stats::of(samples.iter().filter_map(|sample| sample.spread_us).collect()),
         raw_spread_us: raw_spread(scenario),
         rtt_us,
-        bound_us: None,
-        bound_broken: None,
+        bound_us: RoundTrip::of(claims.iter().map(|claim| claim.half_us).collect()),
+        bound_broken: claims.iter().any(|claim| claim.outside_us.is_some()).then(|| broken(claims)),
         backward_steps: backward_steps(trace),
         skew_ppm: scenario.ids.iter().map(|id| (*id, skew(scenario, trace, *id))).collect(),
         messages: messages.clock(),
         syncs,
     }
+}
+
+fn broken(claims: &[Claim]) -> u64 {
+    claims.iter().filter(|claim| claim.outside_us.is_some_and(|outside| outside > 0)).count() as u64
 }
 
 fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
@@ -73,7 +80,7 @@ fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
 /// All clocks at one instant.
 struct Sample {
     at_us: i64,
-    /// How far each node's clock is ahead of the coordinator's, if somebody led.
+    /// How far each node's clock is ahead of the coordinator's, if somebody led, or of true time if the host serves it.
     errors_us: Vec<(u16, i64)>,
     /// Largest distance between two clocks, if there are two.
     spread_us: Option<i64>,
@@ -145,13 +152,11 @@ fn sample(trace: &Trace<'_>, leadership: &Leadership) -> Vec<Sample> {
                 None => silent = true,
             }
         }
-        let reference = shown.iter().find(|(node, _)| Some(*node) == leader).map(|(_, time)| *time);
+        let served = trace.setting.host_origin_us.map(|origin| origin + at);
+        let leads = |node: u16| served.is_none() && Some(node) == leader;
+        let reference = served.or(shown.iter().find(|(node, _)| leads(*node)).map(|(_, time)| *time));
         let errors_us = reference.map_or(Vec::new(), |reference| {
-            shown
-                .iter()
-                .filter(|(node, _)| Some(*node) != leader)
-                .map(|(node, time)| (*node, time - reference))
-                .collect()
+            shown.iter().filter(|(node, _)| !leads(*node)).map(|(node, time)| (*node, time - reference)).collect()
         });
         let times = || shown.iter().map(|(_, time)| *time);
         let spread_us = times().max().zip(times().min()).map(|(max, min)| max - min).filter(|_| shown.len() > 1);

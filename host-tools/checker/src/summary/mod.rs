@@ -19,6 +19,7 @@ pub use stats::{MedianMax, RoundTrip, Stats};
 use crate::{
     entries::Entries,
     index::Trace,
+    intervals::claims,
     properties::check_all,
     setting::{Setting, scenario_event},
     snapshot::Snapshot,
@@ -63,7 +64,8 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
     };
     let trace = Trace::new(events, Some(setting));
     let entries = Entries::of(&trace);
-    let findings = check_all(&trace, &entries);
+    let claims = claims(&trace);
+    let findings = check_all(&trace, &entries, &claims);
     let leadership = Leadership::of(&trace);
     let messages = Messages::of(&trace);
     let mut summary = Summary {
@@ -79,7 +81,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         mutex: (scenario.mutex.algorithm != MutexChoice::None)
             .then(|| mutex::section(scenario, &trace, &entries.of_turns(&trace), &messages)),
         clock: (scenario.clock.sync != ClockChoice::None)
-            .then(|| clock::section(scenario, &trace, &leadership, &messages)),
+            .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: scenario.locks.map(|locks| deadlock::section(scenario, &locks, &trace, &entries, &messages)),
         snapshots: Snapshot::all(&trace),
         network: network(info.network, &trace),
