@@ -114,8 +114,6 @@ pub struct Node {
     pub(crate) overflowing: Option<Queue>,
     /// The time of the last input.
     pub(crate) handled_at: Instant,
-    /// An input later than this means that the node itself was asleep.
-    pub(crate) slept_after: Instant,
     pub(crate) defences: Defences,
 }
 
@@ -190,7 +188,6 @@ impl Node {
             overflows: 0,
             overflowing: None,
             handled_at: now,
-            slept_after: now + timing.heartbeat.times(4),
             defences: Defences::ALL,
             members,
             config: config.clone(),
@@ -224,7 +221,10 @@ impl Node {
 
     /// Takes one input, after every deadline at or before `now`.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
-        if now > self.slept_after {
+        // What the driver was told after it had drained: a repeat that was due then has left.
+        let heartbeat = self.config.timing.heartbeat;
+        let wake = self.poll_timeout().map_or(self.handled_at + heartbeat, |(at, _)| at);
+        if now > wake.max(self.handled_at) + heartbeat.times(2) {
             self.detector.slept(now); // We were away: others' silence says nothing.
         }
         self.handled_at = now;
@@ -235,9 +235,6 @@ impl Node {
             Input::Timeout => {}
         }
         self.settle(now);
-        let heartbeat = self.config.timing.heartbeat;
-        let wake = self.poll_timeout().map_or(now + heartbeat, |(at, _)| at);
-        self.slept_after = wake.max(now) + heartbeat.times(2);
     }
 
     /// The next thing to do for the node. Drain before [`Self::poll_transmit`].
@@ -354,11 +351,10 @@ impl Node {
     }
 
     pub(crate) fn remember(&mut self) {
-        let mut stored = self.stored;
-        stored.term = stored.term.max(self.election.seen()).max(self.membership.promised());
-        stored.epoch = stored.epoch.max(self.membership.epoch());
-        if stored != self.stored {
-            self.stored = stored;
+        let term = self.stored.term.max(self.election.seen()).max(self.membership.promised());
+        let epoch = self.stored.epoch.max(self.membership.epoch());
+        if (term, epoch) != (self.stored.term, self.stored.epoch) {
+            (self.stored.term, self.stored.epoch) = (term, epoch);
             self.store_pending = true;
         }
     }
