@@ -2,7 +2,7 @@
 
 use crate::{
     auth::Key,
-    commit::CommitRecord,
+    commit::CommitMemory,
     ids::{NodeId, NodeSet, Term},
     limits::MEMBERS_MAX,
     time::Duration,
@@ -17,8 +17,8 @@ pub struct Stored {
     pub term: Term,
     /// The highest epoch of a view accepted.
     pub epoch: u32,
-    /// The latest transaction.
-    pub commit: CommitRecord,
+    /// What was promised and learned of transactions.
+    pub commit: CommitMemory,
 }
 
 /// How the cluster clock is kept.

@@ -259,6 +259,8 @@ pub enum Event {
     Transaction {
         /// Which.
         transaction: TransactionId,
+        /// Whose votes it needs, by position in the configured ring.
+        participants: NodeSet,
     },
     /// This node voted.
     Voted {

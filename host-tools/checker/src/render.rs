@@ -1,6 +1,6 @@
 //! The summary a person reads: at most 100 columns, and short.
 
-use crate::summary::{ClockSection, ElectionSection, MutexSection, Summary};
+use crate::summary::{ClockSection, CommitSection, ElectionSection, MutexSection, Summary};
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 100;
@@ -44,6 +44,9 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     }
     if let Some(mutex) = &summary.mutex {
         turns(&mut out, &ink, mutex, summary.clock.as_ref());
+    }
+    if let Some(commit) = &summary.commit {
+        transactions(&mut out, &ink, commit);
     }
     verdict(&mut out, &ink, summary);
     out
@@ -178,6 +181,25 @@ fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&Clock
         let skew = skew.map_or(String::new(), |ppm| format!(" {}", ink.faint(&format!("crystal {ppm:+} ppm"))));
         let _ = writeln!(out, "  {node:>5} {count:>6} {}{skew}", ink.paint("32", &bar));
     }
+}
+
+fn transactions(out: &mut String, ink: &Ink, commit: &CommitSection) {
+    let took = commit
+        .took_us
+        .map_or(String::new(), |took| format!(", decided after {} (p99 {})", time(took.median), time(took.p99)));
+    let each =
+        commit.messages_per_transaction.map_or(String::new(), |count| format!(", {count:.2} messages a transaction"));
+    let facts = format!(
+        "{}: {} of {} committed, {} aborted, {}{took}{each}, {} repeated, {} blocked at the end",
+        commit.algorithm,
+        commit.committed,
+        many(commit.transactions, "transaction"),
+        commit.aborted,
+        many(commit.refusals, "refusal"),
+        commit.retransmissions,
+        many(commit.blocked, "participant"),
+    );
+    paragraph(out, &ink.title("Transactions"), 12, &facts);
 }
 
 fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {

@@ -139,6 +139,10 @@ pub struct Expect {
     pub terms_min: Option<u64>,
     /// At least so many regenerated tokens.
     pub regenerated_min: Option<u64>,
+    /// At least so many transactions that were committed.
+    pub commits_min: Option<u64>,
+    /// At least so many transactions that were aborted.
+    pub aborts_min: Option<u64>,
     /// So many receives whose send lies in a counted gap of the telemetry.
     pub gaps: Option<u64>,
     /// So many violations.

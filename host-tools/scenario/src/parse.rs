@@ -423,7 +423,17 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
     let mut expect = Expect::default();
     let Some(section) = section(root, "expect")? else { return Ok(expect) };
     section.refuse_unknown(
-        &["leader", "entries_min", "entries_each_min", "terms_min", "regenerated_min", "gaps", "violations"],
+        &[
+            "leader",
+            "entries_min",
+            "entries_each_min",
+            "terms_min",
+            "regenerated_min",
+            "commits_min",
+            "aborts_min",
+            "gaps",
+            "violations",
+        ],
         &[],
     )?;
     expect.leader = section.get("leader").map(|field| field.id(ids)).transpose()?;
@@ -432,6 +442,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("commits_min", &mut expect.commits_min),
+        ("aborts_min", &mut expect.aborts_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {

@@ -71,10 +71,20 @@ pub(crate) fn cache(root: &Section<'_>) -> Result<Option<Cache>, ScenarioError> 
 
 /// `[commit]`.
 pub(crate) fn commit(root: &Section<'_>) -> Result<Option<Commit>, ScenarioError> {
-    match root.get("commit") {
-        Some(field) => Err(field.error("`commit` is a known name, but this version does not perform it yet")),
-        None => Ok(None),
-    }
+    let Some(section) = section(root, "commit")? else { return Ok(None) };
+    section.refuse_unknown(&["workload", "refuse_one_in"], &[])?;
+    let every = match section.get("workload") {
+        Some(field) => {
+            let table = field.table("a table like { every = \"300ms\" }")?;
+            table.refuse_unknown(&["every"], &[])?;
+            Some(positive(&table.require("every", "a duration like \"300ms\"")?)?)
+        }
+        None => None,
+    };
+    let refuse_one_in = section
+        .get("refuse_one_in")
+        .map_or(Ok(0), |field| field.integer(0..=u64::from(u16::MAX), "of how many votes one is no; 0: never"))?;
+    Ok(Some(Commit { every, refuse_one_in: refuse_one_in as u16 }))
 }
 
 /// `[snapshot]`.

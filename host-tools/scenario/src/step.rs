@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 12] = [
+const ACTIONS: [&str; 13] = [
     "crash",
     "restart",
     "pause",
@@ -131,9 +131,9 @@ const ACTIONS: [&str; 12] = [
     "drop_token",
     "event",
     "send",
+    "transaction",
 ];
-const LATER_ACTIONS: [&str; 9] =
-    ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write", "transaction"];
+const LATER_ACTIONS: [&str; 8] = ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -169,6 +169,20 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
         "elect" => Action::Elect(field.id(ids)?),
         "lock" | "drop_token" if scenario.mutex.algorithm == MutexChoice::None => {
             return Err(field.error(format!("expected no `{name}` step while [mutex] algorithm is \"none\"")));
+        }
+        "transaction" if scenario.commit.is_none() => {
+            return Err(field.error("expected no `transaction` step without a [commit] section"));
+        }
+        "transaction" => {
+            let table = field.table("a table like { refuse = [2] }, or {}")?;
+            table.refuse_unknown(&["refuse"], &[])?;
+            let refuse = match table.get("refuse") {
+                Some(list) => {
+                    list.list("a list of ids like [2]")?.iter().map(|id| id.id(ids)).collect::<Result<_, _>>()?
+                }
+                None => Vec::new(),
+            };
+            Action::Transaction { refuse }
         }
         "heal" | "drop_token" => match (field.boolean()?, name) {
             (true, "heal") => Action::Heal,

@@ -5,6 +5,7 @@
 
 mod causality;
 mod clock_monotonic;
+mod commit;
 mod e1;
 mod e2;
 mod fence;
@@ -23,7 +24,7 @@ use crate::{
 use serde::Serialize;
 
 /// All properties, by their names in a violation.
-pub const PROPERTIES: [&str; 12] = [
+pub const PROPERTIES: [&str; 13] = [
     "ME1",
     "ME2",
     "ME3",
@@ -36,6 +37,7 @@ pub const PROPERTIES: [&str; 12] = [
     "causality",
     "cut",
     "deadlock",
+    "commit",
 ];
 
 /// The verdict on a trace.
@@ -83,6 +85,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     token::check(trace, &mut findings);
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
+    commit::check(trace, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
     findings

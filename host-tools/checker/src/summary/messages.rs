@@ -8,6 +8,9 @@ const ELECTION_HARDENING: [&str; 5] = ["heartbeat", "heartbeat_ack", "alive", "c
 const MUTEX: [&str; 11] =
     ["token", "request", "grant", "denied", "acknowledge", "ok", "deferred", "release", "inquire", "yield", "fail"];
 const MUTEX_HARDENING: [&str; 5] = ["ack", "census", "census_reply", "access", "access_reply"];
+const COMMIT: [&str; 3] = ["prepare", "vote", "decision"];
+const COMMIT_HARDENING: [&str; 6] =
+    ["decision_store", "decision_stored", "decision_done", "commit_known", "commit_ask", "commit_told"];
 const CLOCK: [&str; 2] = ["time_request", "time_reply"];
 
 /// Counts of sends.
@@ -54,6 +57,18 @@ impl Messages {
 
     pub(super) fn mutex_hardening(&self) -> BTreeMap<String, u64> {
         self.sent(&MUTEX_HARDENING)
+    }
+
+    pub(super) fn commit(&self) -> BTreeMap<String, u64> {
+        self.sent(&COMMIT)
+    }
+
+    pub(super) fn commit_again(&self) -> u64 {
+        self.repeats(&COMMIT)
+    }
+
+    pub(super) fn commit_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&COMMIT_HARDENING)
     }
 
     pub(super) fn clock(&self) -> BTreeMap<String, u64> {

@@ -1,6 +1,7 @@
 //! The summary of a run: `summary.json`, and what a person reads.
 
 mod clock;
+mod commit;
 mod leadership;
 mod messages;
 mod mutex;
@@ -9,7 +10,8 @@ mod stats;
 
 pub use leadership::{Leadership, Led};
 pub use sections::{
-    ClockSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats, Skew, Summary,
+    ClockSection, CommitSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats,
+    Skew, Summary,
 };
 pub use stats::{MedianMax, RoundTrip, Stats};
 
@@ -77,6 +79,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages)),
         deadlock: None,
+        commit: scenario.commit.map(|_| commit::section(&trace, &messages)),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),
@@ -179,6 +182,9 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    let commit = summary.commit.as_ref();
+    at_least("commits_min", expect.commits_min, commit.map_or(0, |commit| commit.committed));
+    at_least("aborts_min", expect.aborts_min, commit.map_or(0, |commit| commit.aborted));
     if let Some(wanted) = expect.gaps {
         let gaps =
             summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));

@@ -38,6 +38,8 @@ pub struct Summary {
     pub clock: Option<ClockSection>,
     /// Deadlocks; nothing while the strategy is to ignore them.
     pub deadlock: Option<Value>,
+    /// The atomic commit; nothing if the scenario has none.
+    pub commit: Option<CommitSection>,
     /// The network.
     pub network: NetworkSection,
     /// What the stage did.
@@ -166,6 +168,33 @@ pub struct ClockSection {
     pub messages: BTreeMap<String, u64>,
     /// Corrections made.
     pub syncs: u64,
+}
+
+/// The atomic commit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CommitSection {
+    /// Its algorithm.
+    pub algorithm: String,
+    /// Transactions begun.
+    pub transactions: u64,
+    /// Those that happened everywhere.
+    pub committed: u64,
+    /// Those that happened nowhere.
+    pub aborted: u64,
+    /// Votes that were no.
+    pub refusals: u64,
+    /// Participants that voted yes and did not know the decision when the run ended.
+    pub blocked: u64,
+    /// Textbook messages, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Those, for each transaction.
+    pub messages_per_transaction: Option<f64>,
+    /// From the beginning until the last participant has decided.
+    pub took_us: Option<Stats>,
+    /// Repeats of textbook messages.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds.
+    pub hardening_messages: BTreeMap<String, u64>,
 }
 
 /// What a stage's network did.

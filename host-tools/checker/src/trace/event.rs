@@ -141,7 +141,7 @@ pub enum Event {
     /// A write is acknowledged.
     Written { version: u64 },
     /// A transaction begins.
-    Transaction { transaction: u64 },
+    Transaction { transaction: u64, participants: Vec<u16> },
     /// The node voted.
     Voted { transaction: u64, yes: bool },
     /// The transaction has ended here.

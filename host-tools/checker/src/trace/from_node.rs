@@ -110,7 +110,10 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::Read { version, cached } => Event::Read { version, cached },
         Seen::Writing { version } => Event::Writing { version },
         Seen::Written { version } => Event::Written { version },
-        Seen::Transaction { transaction } => Event::Transaction { transaction: transaction.0 },
+        Seen::Transaction { transaction, participants } => Event::Transaction {
+            transaction: transaction.0,
+            participants: participants.iter().filter_map(|position| ids.get(position).copied()).collect(),
+        },
         Seen::Voted { transaction, yes } => Event::Voted { transaction: transaction.0, yes },
         Seen::Decided { transaction, decision } => {
             Event::Decided { transaction: transaction.0, commit: decision == Decision::Commit }

@@ -218,7 +218,10 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         },
         "writing" => Event::Writing { version: required(map, "version", Value::as_u64)? },
         "written" => Event::Written { version: required(map, "version", Value::as_u64)? },
-        "transaction" => Event::Transaction { transaction: required(map, "transaction", Value::as_u64)? },
+        "transaction" => Event::Transaction {
+            transaction: required(map, "transaction", Value::as_u64)?,
+            participants: required(map, "participants", as_ids)?,
+        },
         "voted" => Event::Voted {
             transaction: required(map, "transaction", Value::as_u64)?,
             yes: required(map, "yes", Value::as_bool)?,

@@ -159,7 +159,10 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "cached", cached);
         }
         Event::Writing { version } | Event::Written { version } => number(out, "version", version),
-        Event::Transaction { transaction } => number(out, "transaction", transaction),
+        Event::Transaction { transaction, participants } => {
+            number(out, "transaction", transaction);
+            ids(out, "participants", participants);
+        }
         Event::Voted { transaction, yes } => {
             number(out, "transaction", transaction);
             number(out, "yes", yes);
