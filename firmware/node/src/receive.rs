@@ -190,12 +190,13 @@ impl Node {
             Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
             Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
             Body::TimeRequest { sent } => self.push(from, Outgoing::TimeReply { echo: sent, received: now }),
-            Body::TimeReply { echo, cluster, handling_us } => {
-                let reply = TimeMessage::Reply { echo, cluster, handling: Duration(u64::from(handling_us)) };
+            Body::TimeReply { echo, cluster, handling_us, error_us, .. } => {
+                let handling = Duration(u64::from(handling_us));
+                let reply = TimeMessage::Reply { echo, cluster, handling, error_us };
                 self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
             }
-            Body::Correction { polled, offset_us, rtt_us } => {
-                self.handle_correction(now, from, polled, offset_us, rtt_us);
+            Body::Correction { polled, offset_us, rtt_us, error_us } => {
+                self.handle_correction(now, from, polled, offset_us, rtt_us, error_us);
             }
             Body::Ack { stream, life, next } => {
                 if life == self.config.incarnation

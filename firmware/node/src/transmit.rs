@@ -166,10 +166,7 @@ impl Node {
                 Body::HeartbeatAck(self.membership.acknowledge(term, view, echo, votes, has_time, self.holdings(), now))
             }
             Outgoing::TimeRequest => Body::TimeRequest { sent: now },
-            Outgoing::TimeReply { echo, received } => {
-                let handling_us = u32::try_from(now.since(received).0).unwrap_or(u32::MAX);
-                Body::TimeReply { echo, cluster: self.clock.read(now)?, handling_us }
-            }
+            Outgoing::TimeReply { echo, received } => self.time_reply(now, echo, received)?,
             Outgoing::Ack { stream, life, next } => Body::Ack { stream, life, next },
             Outgoing::Census { epoch, round, resource } => Body::Census { epoch, round, resource },
             Outgoing::CensusReply { epoch, round, resource, custody } => {

@@ -32,6 +32,23 @@ pub enum ClockChoice {
     Berkeley,
 }
 
+/// A Berkeley coordinator moves its own clock towards the average no faster than this, once others have
+/// set theirs by it: its clock is what their intervals hold.
+pub const BERKELEY_PULL_PPM: u32 = 1000;
+
+impl ClockChoice {
+    /// How fast a clock and its reference may come apart: both crystals are off by as much as declared,
+    /// in opposite directions, and the reference may be moving on purpose.
+    #[must_use]
+    pub const fn bound_ppm(self, drift_ppm: u32) -> u32 {
+        let crystals = drift_ppm.saturating_mul(2);
+        match self {
+            ClockChoice::None | ClockChoice::Cristian => crystals,
+            ClockChoice::Berkeley => crystals.saturating_add(BERKELEY_PULL_PPM),
+        }
+    }
+}
+
 /// Who has the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TimeSource {

@@ -28,4 +28,4 @@ pub use heapless;
 pub use ids::{Fence, NodeId, NodeSet, ResourceId, Term};
 pub use message::{Body, Header, Kind, Payload, Vector, VectorEntry};
 pub use telemetry::{Event, Observation};
-pub use time::{ClusterTime, Duration, Instant};
+pub use time::{ClusterTime, Duration, Instant, Interval, Leap};

@@ -6,7 +6,7 @@ use crate::{
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
     limits::{MEMBERS_MAX, RESOURCES_MAX},
     locks::{LockMessage, ResourceSet},
-    time::{ClusterTime, Duration, Instant},
+    time::{ClusterTime, Duration, Instant, Leap},
 };
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
@@ -430,6 +430,14 @@ pub enum Body<'a> {
         cluster: ClusterTime,
         /// How long the server kept the question, in its microseconds.
         handling_us: u32,
+        /// The server's hardware time of sending.
+        sent: Instant,
+        /// The server's clock may be from the time it stands for by so much, or is on its way there.
+        error_us: u32,
+        /// It is cluster time; otherwise only what the server's clock has shown since its boot.
+        is_set: bool,
+        /// The leap second that the server knows of.
+        leap: Option<Leap>,
     },
     /// An algorithm's message, sent once and bare: the textbook's channel.
     Plain(Payload),
@@ -518,6 +526,8 @@ pub enum Body<'a> {
         offset_us: i64,
         /// Round trip of question and answer.
         rtt_us: u32,
+        /// The coordinator's own clock is on its way to the average, and so far from it.
+        error_us: u32,
     },
 }
 

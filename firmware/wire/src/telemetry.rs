@@ -142,6 +142,8 @@ pub enum Event {
         rtt_us: u32,
         /// The offset may be wrong by so much.
         error_us: u32,
+        /// Half the width of the clock's interval right after it: the error, and what is yet to be slewed.
+        bound_us: u32,
     },
     /// The token arrived here, or was made here.
     Token {

@@ -17,6 +17,45 @@ pub struct Duration(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct ClusterTime(pub i64);
 
+/// What the synchronized clock knows: its reference's time is no earlier and no later than this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Interval {
+    /// The reference shows at least this.
+    pub earliest: ClusterTime,
+    /// What the clock shows.
+    pub best: ClusterTime,
+    /// The reference shows at most this.
+    pub latest: ClusterTime,
+}
+
+/// A second more or less in UTC than in cluster time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Leap {
+    /// Cluster time (TAI) at which the first second with the new difference would begin without it.
+    pub at: ClusterTime,
+    /// 1: a second is inserted, −1: one is left out.
+    pub by: i8,
+}
+
+impl Interval {
+    /// From `half_us` before to `half_us` after what the clock shows.
+    #[must_use]
+    pub fn around(best: ClusterTime, half_us: u64) -> Interval {
+        let half = i64::try_from(half_us).unwrap_or(i64::MAX);
+        Interval {
+            earliest: ClusterTime(best.0.saturating_sub(half)),
+            best,
+            latest: ClusterTime(best.0.saturating_add(half)),
+        }
+    }
+
+    /// The farther of its ends, seen from what the clock shows.
+    #[must_use]
+    pub fn half_us(&self) -> i64 {
+        self.best.ahead_of_us(self.earliest).max(self.latest.ahead_of_us(self.best))
+    }
+}
+
 impl Instant {
     /// How long ago `earlier` was; nothing if it is yet to come.
     #[must_use]

@@ -2,7 +2,7 @@
 //! the changelog's **Wire** section and, once a version is released, the protocol's version.
 
 use compasso_wire::{
-    Body, ClusterTime, Duration, Fence, Header, Instant, Key, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
+    Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
     Vector, VectorEntry,
     cache::CacheMessage,
     commit::{CommitMemory, CommitMessage, CommitRecord, Decision, Progress, TransactionId},
@@ -102,7 +102,15 @@ fn every_body_has_the_number_of_the_document() {
         Body::Heartbeat(heartbeat),
         Body::HeartbeatAck(ack),
         Body::TimeRequest { sent: at },
-        Body::TimeReply { echo: at, cluster: ClusterTime(-1), handling_us: 1 },
+        Body::TimeReply {
+            echo: at,
+            cluster: ClusterTime(-1),
+            handling_us: 1,
+            sent: at,
+            error_us: 2,
+            is_set: true,
+            leap: Some(Leap { at: ClusterTime(5), by: 1 }),
+        },
         Body::Plain(Payload::Election(ElectionMessage::Election { term })),
         body(),
         Body::Ack { stream: Stream::Work, life: 1, next: 1 },
@@ -115,7 +123,7 @@ fn every_body_has_the_number_of_the_document() {
         Body::TelemetryAck { next: 1 },
         Body::Command { index: 0, command: Command::Elect },
         Body::CommandAck { next: 1 },
-        Body::Correction { polled: at, offset_us: -5, rtt_us: 9 },
+        Body::Correction { polled: at, offset_us: -5, rtt_us: 9, error_us: 1 },
     ]);
 }
 

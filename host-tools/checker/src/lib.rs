@@ -3,6 +3,7 @@
 //! [`check`] judges a trace by itself, whoever wrote it; [`judge`] also knows the run behind it
 //! and makes its summary; [`render`] writes that summary for a person.
 
+mod bounds;
 mod cluster;
 mod entries;
 mod findings;

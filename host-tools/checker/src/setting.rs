@@ -30,6 +30,10 @@ pub struct Setting {
     pub lease_us: i64,
     /// No crystal is farther from nominal.
     pub drift_ppm: i64,
+    /// A clock and its reference come apart no faster.
+    pub bound_ppm: i64,
+    /// True time at the start of the run, as the host serves it; `None` if clocks follow the coordinator.
+    pub host_origin_us: Option<i64>,
     /// First guess of the silence that means death.
     pub suspect_after_us: i64,
     /// An idle token rests so long on each hop.
@@ -56,6 +60,7 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,
+        "bound_ppm": scenario.clock.sync.bound_ppm(timing.drift_ppm),
         "suspect_after_us": timing.suspect_after.0,
         "heartbeat_us": timing.heartbeat.0,
         "token_rest_us": timing.token_rest.0,
@@ -90,6 +95,8 @@ impl Setting {
             by_priority: map.get("by_priority").and_then(Value::as_bool).unwrap_or(false),
             lease_us: number("lease_us", 1_000_000),
             drift_ppm: number("drift_ppm", 200),
+            bound_ppm: number("bound_ppm", 400),
+            host_origin_us: map.get("host_origin_us").and_then(Value::as_i64),
             suspect_after_us: number("suspect_after_us", 600_000),
             token_rest_us: number("token_rest_us", 20_000),
             delay_max_us: number("delay_max_us", 2_000),

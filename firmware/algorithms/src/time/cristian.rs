@@ -22,6 +22,8 @@ pub enum TimeMessage {
         cluster: ClusterTime,
         /// How long the server kept the request.
         handling: Duration,
+        /// The server's own clock may be wrong by so much.
+        error_us: u32,
     },
 }
 
@@ -48,6 +50,18 @@ pub struct Measured {
     pub cluster: ClusterTime,
     /// Round trip of the quickest try, without the server's handling.
     pub rtt: Duration,
+    /// When that try was begun.
+    pub asked: Instant,
+    /// The server's clock itself was wrong by at most this.
+    pub error_us: u32,
+}
+
+impl Measured {
+    /// The reading is wrong by at most this: half the round trip, and what the server's clock lacks.
+    #[must_use]
+    pub fn wrong_by_us(&self) -> u64 {
+        self.rtt.0.div_ceil(2) + u64::from(self.error_us)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,13 +140,15 @@ impl Algorithm for Cristian {
     }
 
     fn handle_message(&mut self, from: NodeId, message: TimeMessage, cx: &mut Cx<'_>) {
-        let TimeMessage::Reply { echo, cluster, handling } = message else { return };
+        let TimeMessage::Reply { echo, cluster, handling, error_us } = message else { return };
         let State::Asking { asked, tries_left, best, .. } = self.state else { return };
         if Some(from) != self.server || echo < asked || echo > cx.now {
             return; // An answer to an earlier try, or from an earlier server.
         }
         let rtt = Duration(cx.now.since(echo).0.saturating_sub(handling.0));
-        let measured = Measured { server: from, at: cx.now, cluster: ClusterTime(cluster.0 + (rtt.0 / 2) as i64), rtt };
+        let half = (rtt.0 / 2) as i64;
+        let cluster = ClusterTime(cluster.0.saturating_add(half));
+        let measured = Measured { server: from, at: cx.now, cluster, rtt, asked: echo, error_us };
         let best = match best {
             Some(quicker) if quicker.rtt <= rtt => Some(quicker),
             Some(_) | None => Some(measured),

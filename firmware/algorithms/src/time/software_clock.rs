@@ -70,7 +70,37 @@ impl SoftwareClock {
         }
     }
 
-    /// Sets a clock that shows nothing yet.
+    /// What is still to be added to the clock until its correction is complete.
+    #[must_use]
+    pub fn pending_us(&self, now: Instant) -> i64 {
+        match self {
+            SoftwareClock::Unset => 0,
+            SoftwareClock::Running { base, a, until, .. } => {
+                let slewed = |at: Instant| (at.min(*until).since(*base).0 as i64 * a) >> 32;
+                slewed(*until) - slewed(now)
+            }
+        }
+    }
+
+    /// The first hardware time, as far as is known now, at which the clock shows `time`.
+    #[must_use]
+    pub fn when(&self, time: ClusterTime) -> Option<Instant> {
+        let SoftwareClock::Running { base, shown, a, until } = self else { return None };
+        let ahead = time.0.checked_sub(*shown)?;
+        if ahead <= 0 {
+            return Some(*base);
+        }
+        let slewing = until.since(*base).0 as i64;
+        let gained = (slewing * a) >> 32;
+        if ahead >= slewing + gained {
+            return Some(*base + Duration((ahead - gained) as u64));
+        }
+        let rate = i128::from(RATE_ONE + a);
+        let ticks = ((i128::from(ahead) << 32) + rate - 1) / rate;
+        u64::try_from(ticks).ok().map(|ticks| *base + Duration(ticks))
+    }
+
+    /// Sets the clock, in either direction.
     pub fn set(&mut self, now: Instant, time: ClusterTime) {
         *self = SoftwareClock::Running { base: now, shown: time.0, a: 0, until: now };
     }
@@ -78,13 +108,15 @@ impl SoftwareClock {
     /// Brings the clock to `offset_us` from where it is, without ever showing less than before.
     ///
     /// Ahead, it slows to no less than half its rate; behind, it speeds up by no more than half, or
-    /// steps forward when it is farther behind than [`STEP_FORWARD_US`].
-    pub fn correct(&mut self, now: Instant, offset_us: i64) {
-        let Some(ClusterTime(shown)) = self.read(now) else { return };
+    /// steps forward when it is farther behind than [`STEP_FORWARD_US`]. Returns what is left for later
+    /// corrections: a clock that is farther ahead than that is brought back in parts.
+    pub fn correct(&mut self, now: Instant, offset_us: i64) -> i64 {
+        let Some(ClusterTime(shown)) = self.read(now) else { return 0 };
         if offset_us > STEP_FORWARD_US {
-            return self.set(now, ClusterTime(shown + offset_us));
+            self.set(now, ClusterTime(shown.saturating_add(offset_us)));
+            return 0;
         }
-        // A correction that would take longer than the arithmetic allows is done in parts.
+        let left_us = offset_us.min(-STEP_FORWARD_US) + STEP_FORWARD_US;
         let offset_us = offset_us.max(-STEP_FORWARD_US);
         let ticks = (offset_us.abs() * SLEW_TICKS_A_MICROSECOND)
             .clamp(SLEW_MIN_US, SLEW_MIN_US * SLEW_TICKS_A_MICROSECOND)
@@ -92,6 +124,7 @@ impl SoftwareClock {
         if let Some(Slew { a, .. }) = slew(shown, shown + offset_us, 0, ticks) {
             *self = SoftwareClock::Running { base: now, shown, a, until: now + Duration(ticks as u64) };
         }
+        left_us
     }
 }
 
@@ -132,6 +165,17 @@ mod tests {
                 assert!(now >= last, "{offset_us}: back at {step}");
                 last = now;
             }
+            assert!((clock.pending_us(start) - if offset_us > STEP_FORWARD_US { 0 } else { offset_us }).abs() <= 1);
+            assert_eq!(clock.pending_us(start + Duration(25_000_000)), 0);
+            for ahead in [0, 1, 77, 49_999, 50_000, 1_000_000, 20_000_000] {
+                let wanted = ClusterTime(1_000_000 + offset_us.max(0) + ahead);
+                let at = clock.when(wanted).unwrap();
+                assert!(clock.read(at).unwrap() >= wanted, "{offset_us}: {wanted:?} is not reached at {at:?}");
+                assert!(
+                    at <= start || clock.read(at - Duration(2)).unwrap() < wanted,
+                    "{offset_us}: {wanted:?} was reached before {at:?}"
+                );
+            }
             let later = Duration(25_000_000);
             let error = clock.read(start + later).unwrap().0 - (1_000_000 + offset_us + 25_000_000);
             assert!(error.abs() <= 1, "{offset_us} arrives, off by {error}");
@@ -141,7 +185,16 @@ mod tests {
     #[test]
     fn before_the_first_synchronization_there_is_nothing_to_read_or_correct() {
         let mut clock = SoftwareClock::Unset;
-        clock.correct(Instant(1), 5);
+        assert_eq!(clock.correct(Instant(1), 5), 0);
         assert_eq!(clock.read(Instant(2)), None);
+        assert_eq!((clock.pending_us(Instant(2)), clock.when(ClusterTime(5))), (0, None));
+    }
+
+    #[test]
+    fn a_clock_that_is_far_ahead_is_brought_back_in_parts() {
+        let mut clock = SoftwareClock::Unset;
+        clock.set(Instant(0), ClusterTime(0));
+        assert_eq!(clock.correct(Instant(0), -25_000_000), -15_000_000);
+        assert!((clock.pending_us(Instant(0)) + 10_000_000).abs() <= 1);
     }
 }

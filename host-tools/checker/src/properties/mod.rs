@@ -4,6 +4,7 @@
 //! evidence, is listed as not checked with the reason, never passed silently.
 
 mod causality;
+mod clock_bound;
 mod clock_monotonic;
 mod commit;
 mod e1;
@@ -16,6 +17,7 @@ mod token;
 mod waits;
 
 use crate::{
+    bounds::{Claim, claims},
     entries::Entries,
     findings::{Findings, NotChecked, Violation},
     index::Trace,
@@ -65,7 +67,7 @@ impl CheckReport {
 #[must_use]
 pub fn check(events: &[TraceEvent]) -> CheckReport {
     let trace = Trace::new(events, None);
-    let findings = check_all(&trace, &Entries::of(&trace));
+    let findings = check_all(&trace, &Entries::of(&trace), &claims(&trace));
     CheckReport {
         events: events.len(),
         checked: findings.checked(),
@@ -74,7 +76,7 @@ pub fn check(events: &[TraceEvent]) -> CheckReport {
     }
 }
 
-pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
+pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) -> Findings {
     let mut findings = Findings::default();
     causality::check(trace, &mut findings);
     me1::check(trace, entries, &mut findings);
@@ -86,18 +88,13 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries) -> Findings {
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
     commit::check(trace, &mut findings);
+    clock_bound::check(trace, claims, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();
     findings
 }
 
 fn unpromised(trace: &Trace<'_>, findings: &mut Findings) {
-    let bound = match trace.setting.clock.as_deref() {
-        Some(sync @ ("cristian" | "berkeley")) => format!("{sync} gives no interval"),
-        Some("none") => "no clock synchronization in this run".to_owned(),
-        _ => "the trace has no intervals".to_owned(),
-    };
-    findings.not_checked("clock-bound", &bound, 1);
     let has = |wanted: &str| trace.events.iter().any(|event| event.event.name() == wanted);
     let cut = if has("snapshot") { "this version does not check snapshots" } else { "no snapshot was taken" };
     findings.not_checked("cut", cut, 1);

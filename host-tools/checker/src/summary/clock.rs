@@ -6,7 +6,7 @@ use super::{
     sections::{ClockSection, Skew},
     stats::{RoundTrip, Stats},
 };
-use crate::{index::Trace, trace::Event};
+use crate::{bounds::Claim, index::Trace, trace::Event};
 use compasso_scenario::{Scenario, clock_name};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,7 @@ pub(super) fn section(
     trace: &Trace<'_>,
     leadership: &Leadership,
     messages: &Messages,
+    claims: &[Claim],
 ) -> ClockSection {
     let round_trips: Vec<i64> = trace
         .events
@@ -49,13 +50,17 @@ pub(super) fn section(
         spread_us: Stats::of(samples.iter().filter_map(|sample| sample.spread_us).collect()),
         raw_spread_us: raw_spread(scenario),
         rtt_us,
-        bound_us: None,
-        bound_broken: None,
+        bound_us: RoundTrip::of(claims.iter().map(|claim| claim.half_us).collect()),
+        bound_broken: claims.iter().any(|claim| claim.outside_us.is_some()).then(|| broken(claims)),
         backward_steps: backward_steps(trace),
         skew_ppm: scenario.ids.iter().map(|id| (*id, skew(scenario, trace, *id))).collect(),
         messages: messages.clock(),
         syncs,
     }
+}
+
+fn broken(claims: &[Claim]) -> u64 {
+    claims.iter().filter(|claim| claim.outside_us.is_some_and(|outside| outside > 0)).count() as u64
 }
 
 fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {

@@ -16,6 +16,7 @@ pub use sections::{
 pub use stats::{MedianMax, RoundTrip, Stats};
 
 use crate::{
+    bounds::claims,
     entries::Entries,
     index::Trace,
     properties::check_all,
@@ -61,7 +62,8 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
     };
     let trace = Trace::new(events, Some(setting));
     let entries = Entries::of(&trace);
-    let findings = check_all(&trace, &entries);
+    let claims = claims(&trace);
+    let findings = check_all(&trace, &entries, &claims);
     let leadership = Leadership::of(&trace);
     let messages = Messages::of(&trace);
     let mut summary = Summary {
@@ -77,7 +79,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         mutex: (scenario.mutex.algorithm != MutexChoice::None)
             .then(|| mutex::section(scenario, &trace, &entries, &messages)),
         clock: (scenario.clock.sync != ClockChoice::None)
-            .then(|| clock::section(scenario, &trace, &leadership, &messages)),
+            .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: None,
         commit: scenario.commit.map(|_| commit::section(&trace, &messages)),
         network: network(info.network, &trace),

@@ -10,6 +10,9 @@ pub type Text = Cow<'static, str>;
 /// What the resource is called where nothing else is said.
 pub const DEFAULT_RESOURCE: &str = "cs";
 
+/// The source of a `sync` with the host: never a node's id.
+pub const HOST: u16 = compasso_wire::NodeId::HOST.0;
+
 /// Where an event comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NodeRef {
@@ -106,8 +109,8 @@ pub enum Event {
     Suspect { id: u16 },
     /// A suspicion is taken back.
     Trust { id: u16 },
-    /// The clock was compared with its source and corrected.
-    Sync { offset_us: i64, rtt_us: u64, error_us: u64, source: Option<u16> },
+    /// The clock was compared with its source and corrected; the bound holds right after it.
+    Sync { offset_us: i64, rtt_us: u64, error_us: u64, bound_us: Option<u64>, source: Option<u16> },
     /// The token arrived or was made here.
     Token { resource: Text, epoch: u64, serial: u64 },
     /// A token was made in place of a lost one.

@@ -70,9 +70,13 @@ fn event(seen: &Seen, names: &Names) -> Event {
         },
         Seen::Suspect { id } => Event::Suspect { id: id.0 },
         Seen::Trust { id } => Event::Trust { id: id.0 },
-        Seen::Sync { source, offset_us, rtt_us, error_us } => {
-            Event::Sync { offset_us, rtt_us: rtt_us.into(), error_us: error_us.into(), source: Some(source.0) }
-        }
+        Seen::Sync { source, offset_us, rtt_us, error_us, bound_us } => Event::Sync {
+            offset_us,
+            rtt_us: rtt_us.into(),
+            error_us: error_us.into(),
+            bound_us: Some(bound_us.into()),
+            source: Some(source.0),
+        },
         Seen::Token { resource, epoch, serial } => {
             Event::Token { resource: named(resource), epoch: epoch.into(), serial }
         }

@@ -1,7 +1,7 @@
 //! Reading a trace, ours or another's. Whatever is wrong with it is one line: file, line, what.
 
 use super::{
-    event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent},
+    event::{DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent},
     vector::{Stamp, Vector},
 };
 use serde_json::{Map, Value};
@@ -166,7 +166,8 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             offset_us: required(map, "offset_us", Value::as_i64)?,
             rtt_us: required(map, "rtt_us", Value::as_u64)?,
             error_us: required(map, "error_us", Value::as_u64)?,
-            source: optional(map, "source", as_id)?,
+            bound_us: optional(map, "bound_us", Value::as_u64)?,
+            source: optional(map, "source", as_source)?,
         },
         "token" => Event::Token {
             resource: resource(map)?,
@@ -302,6 +303,11 @@ fn stamp(entry: &Value) -> Option<Stamp> {
 
 fn as_id(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|id| u16::try_from(id).ok())
+}
+
+/// Whom a clock was compared with: a node, or the host.
+fn as_source(value: &Value) -> Option<u16> {
+    if value.as_str() == Some("host") { Some(HOST) } else { as_id(value) }
 }
 
 fn as_ids(value: &Value) -> Option<Vec<u16>> {

@@ -1,6 +1,6 @@
 //! Writing a trace: one field order, so that the same run gives the same bytes.
 
-use super::event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent};
+use super::event::{DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent};
 use serde_json::{Map, Value};
 use std::{fmt::Write as _, io};
 
@@ -102,11 +102,15 @@ fn fields(out: &mut String, event: &Event) {
             ids(out, "members", members);
         }
         Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
-        Event::Sync { offset_us, rtt_us, error_us, source } => {
+        Event::Sync { offset_us, rtt_us, error_us, bound_us, source } => {
             number(out, "offset_us", offset_us);
             number(out, "rtt_us", rtt_us);
             number(out, "error_us", error_us);
-            optional(out, "source", *source);
+            optional(out, "bound_us", *bound_us);
+            match source {
+                Some(HOST) => text(out, "source", "host"),
+                source => optional(out, "source", *source),
+            }
         }
         Event::Token { resource, epoch, serial } => {
             number(out, "epoch", epoch);
