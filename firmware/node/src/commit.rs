@@ -5,7 +5,7 @@
 //! at a time. In the textbook form everybody takes part, the highest id coordinates for good, and a
 //! decision is announced as soon as it is made.
 
-use crate::{node::Node, pace::Pace};
+use crate::{defences::Defence, node::Node, pace::Pace};
 use compasso_algorithms::{
     Algorithm, Context, Output,
     commit::{Settlement, TwoPhase, settlement, two_phase},
@@ -183,7 +183,9 @@ impl Node {
                     self.record(now, Event::Voted { transaction, yes });
                     self.settle_transaction(now, settlement::Command::Promise { transaction, yes });
                 }
-                two_phase::Event::Concluded { transaction, decision } if self.hardened() => {
+                two_phase::Event::Concluded { transaction, decision }
+                    if self.hardened() && self.defences.has(Defence::StoredDecision) =>
+                {
                     self.settle_transaction(now, settlement::Command::Settle { transaction, decision });
                 }
                 two_phase::Event::Concluded { transaction, decision } => self.announce(now, transaction, decision),

@@ -13,6 +13,10 @@ pub enum Defence {
     Keeper,
     /// A returned node does not speak for itself until its earlier promises have ended.
     Quarantine,
+    /// A decision is announced only when a majority has stored it.
+    StoredDecision,
+    /// A new server of the cache waits until no lease of an earlier one can be valid.
+    LeaseTakeover,
 }
 
 /// Which defences are up: all of them, except in tests.

@@ -2,6 +2,7 @@
 
 use crate::{
     auth::Key,
+    cache::Cached,
     commit::CommitMemory,
     ids::{NodeId, NodeSet, Term},
     limits::MEMBERS_MAX,
@@ -17,6 +18,8 @@ pub struct Stored {
     pub term: Term,
     /// The highest epoch of a view accepted.
     pub epoch: u32,
+    /// The newest version of the cached value that a server had kept here.
+    pub cache: Cached,
     /// What was promised and learned of transactions.
     pub commit: CommitMemory,
 }

@@ -4,7 +4,7 @@
 use compasso_wire::{
     Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, NodeId, NodeSet, Opened, Payload, ResourceId, Term,
     Vector, VectorEntry,
-    cache::CacheMessage,
+    cache::{CacheMessage, Cached},
     commit::{CommitMemory, CommitMessage, CommitRecord, Decision, Progress, TransactionId},
     config::Stored,
     limits::{
@@ -236,8 +236,9 @@ fn every_command_has_the_number_of_the_document() {
 fn fence_and_stored_record_are_those_of_the_document() {
     assert_eq!(Fence::new(3, 130), Fence(3 * (1 << 40) + 130));
     let mut buffer = [0; 32];
-    let mut stored = Stored { term: Term::new(2, NodeId(3)), epoch: 300, commit: CommitMemory::default() };
-    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac02000000");
+    let (term, cache) = (Term::new(2, NodeId(3)), Cached { version: 1, value: 300 });
+    let mut stored = Stored { term, epoch: 300, cache, commit: CommitMemory::default() };
+    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac0201ac02000000");
     let transaction = TransactionId::new(1, 5);
     let (ballot, participants, progress) = (2, NodeSet::first(3), Progress::Stored(Decision::Abort));
     stored.commit.latest = Some(CommitRecord { transaction, ballot, participants, progress });
@@ -245,7 +246,7 @@ fn fence_and_stored_record_are_those_of_the_document() {
     stored.commit.outcomes.note(NodeSet::first(1), transaction, Decision::Commit);
     let transaction = "8580808010";
     let commit = format!("01{transaction}0201070101" /* ballot 2, one word 111, stored, abort */);
-    let expected = format!("838008ac02{commit}01{transaction}018b80808020");
+    let expected = format!("838008ac0201ac02{commit}01{transaction}018b80808020");
     assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), expected);
 }
 

@@ -1,6 +1,6 @@
 //! The summary a person reads: at most 100 columns, and short.
 
-use crate::summary::{ClockSection, CommitSection, ElectionSection, MutexSection, Summary};
+use crate::summary::{CacheSection, ClockSection, CommitSection, ElectionSection, MutexSection, Summary};
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 100;
@@ -44,6 +44,9 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     }
     if let Some(mutex) = &summary.mutex {
         turns(&mut out, &ink, mutex, summary.clock.as_ref());
+    }
+    if let Some(cache) = &summary.cache {
+        copies(&mut out, &ink, cache);
     }
     if let Some(commit) = &summary.commit {
         transactions(&mut out, &ink, commit);
@@ -181,6 +184,22 @@ fn turns(out: &mut String, ink: &Ink, mutex: &MutexSection, clock: Option<&Clock
         let skew = skew.map_or(String::new(), |ppm| format!(" {}", ink.faint(&format!("crystal {ppm:+} ppm"))));
         let _ = writeln!(out, "  {node:>5} {count:>6} {}{skew}", ink.paint("32", &bar));
     }
+}
+
+fn copies(out: &mut String, ink: &Ink, cache: &CacheSection) {
+    let share = cache.hit_rate.map_or(String::new(), |rate| format!(" ({:.1} % from the reader's copy)", rate * 100.0));
+    let mut parts = vec![
+        format!("{} of {}: {}{share}", cache.algorithm, time(cache.lease_us as i64), many(cache.reads, "read")),
+        many(cache.writes, "write"),
+    ];
+    for (way, name) in [(cache.by_answer, "all copies were given up"), (cache.by_expiry, "a lease had to run out")] {
+        if let Some(wait) = way.wait_us {
+            let (median, p99) = (time(wait.median), time(wait.p99));
+            parts.push(format!("{} waited {median} (p99 {p99}) where {name}", way.writes));
+        }
+    }
+    parts.push(format!("{} repeated", cache.retransmissions));
+    paragraph(out, &ink.title("Cache"), 5, &parts.join(" · "));
 }
 
 fn transactions(out: &mut String, ink: &Ink, commit: &CommitSection) {

@@ -139,6 +139,10 @@ pub struct Expect {
     pub terms_min: Option<u64>,
     /// At least so many regenerated tokens.
     pub regenerated_min: Option<u64>,
+    /// At least so many reads of the cached value.
+    pub reads_min: Option<u64>,
+    /// At least so many writes of it that were acknowledged.
+    pub writes_min: Option<u64>,
     /// At least so many transactions that were committed.
     pub commits_min: Option<u64>,
     /// At least so many transactions that were aborted.

@@ -92,7 +92,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let election = election(root)?;
     let (mutex, mut resources, token_rest) = mutex(root, &ids)?;
     let locks = services::locks(root, &mut resources)?;
-    let cache = services::cache(root)?;
+    let cache = services::cache(root, clock.sync)?;
     let commit = services::commit(root)?;
     let snapshots = services::snapshots(root)?;
     let network = network(root)?;
@@ -430,6 +430,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
             "terms_min",
             "regenerated_min",
             "commits_min",
+            "reads_min",
+            "writes_min",
             "aborts_min",
             "gaps",
             "violations",
@@ -442,6 +444,8 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("entries_each_min", &mut expect.entries_each_min),
         ("terms_min", &mut expect.terms_min),
         ("regenerated_min", &mut expect.regenerated_min),
+        ("reads_min", &mut expect.reads_min),
+        ("writes_min", &mut expect.writes_min),
         ("commits_min", &mut expect.commits_min),
         ("aborts_min", &mut expect.aborts_min),
         ("gaps", &mut expect.gaps),

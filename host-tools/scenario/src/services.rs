@@ -7,7 +7,7 @@ use crate::{
 };
 use compasso_wire::{
     Duration,
-    config::{Cache, Commit, DeadlockStrategy, LockWorkload, Locks, SnapshotMethod},
+    config::{Cache, ClockChoice, Commit, DeadlockStrategy, LockWorkload, Locks, SnapshotMethod},
     limits::RESOURCES_MAX,
 };
 
@@ -62,11 +62,22 @@ pub(crate) fn resources(field: &Field<'_>, known: &[String]) -> Result<Vec<Strin
 }
 
 /// `[cache]`.
-pub(crate) fn cache(root: &Section<'_>) -> Result<Option<Cache>, ScenarioError> {
-    match root.get("cache") {
-        Some(field) => Err(field.error("`cache` is a known name, but this version does not perform it yet")),
-        None => Ok(None),
+pub(crate) fn cache(root: &Section<'_>, sync: ClockChoice) -> Result<Option<Cache>, ScenarioError> {
+    let Some(section) = section(root, "cache")? else { return Ok(None) };
+    section.refuse_unknown(&["lease", "invalidate", "workload"], &[])?;
+    if sync == ClockChoice::None {
+        return Err(section.error("expected [clock] sync to be other than \"none\": leases end by cluster time"));
     }
+    let lease = positive(&section.require("lease", "how long a copy is valid, like \"500ms\"")?)?;
+    let invalidate = section.get("invalidate").map_or(Ok(true), |field| field.boolean())?;
+    let mut cache = Cache { lease, invalidate, read_every: None, write_every: None };
+    if let Some(field) = section.get("workload") {
+        let table = field.table("a table like { read = \"20ms\", write = \"400ms\" }")?;
+        table.refuse_unknown(&["read", "write"], &[])?;
+        cache.read_every = table.get("read").map(|field| positive(&field)).transpose()?;
+        cache.write_every = table.get("write").map(|field| positive(&field)).transpose()?;
+    }
+    Ok(Some(cache))
 }
 
 /// `[commit]`.

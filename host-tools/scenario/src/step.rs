@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 13] = [
+const ACTIONS: [&str; 15] = [
     "crash",
     "restart",
     "pause",
@@ -132,8 +132,10 @@ const ACTIONS: [&str; 13] = [
     "event",
     "send",
     "transaction",
+    "read",
+    "write",
 ];
-const LATER_ACTIONS: [&str; 8] = ["acquire", "release", "claims", "leap", "time_server", "snapshot", "read", "write"];
+const LATER_ACTIONS: [&str; 6] = ["acquire", "release", "claims", "leap", "time_server", "snapshot"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -170,6 +172,11 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
         "lock" | "drop_token" if scenario.mutex.algorithm == MutexChoice::None => {
             return Err(field.error(format!("expected no `{name}` step while [mutex] algorithm is \"none\"")));
         }
+        "read" | "write" if scenario.cache.is_none() => {
+            return Err(field.error(format!("expected no `{name}` step without a [cache] section")));
+        }
+        "read" => Action::Read(field.id(ids)?),
+        "write" => Action::Write(field.id(ids)?),
         "transaction" if scenario.commit.is_none() => {
             return Err(field.error("expected no `transaction` step without a [commit] section"));
         }

@@ -110,7 +110,6 @@ fn names_of_later_versions_are_refused_by_name() {
     refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
     refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
     refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
-    refuses("[cache]\n", 3, "cache", "`cache` is a known name");
     refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
     good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
 }
@@ -272,6 +271,29 @@ fn transactions_are_those_of_their_section() {
         "found 7",
     );
     refuses("[commit]\n[[step]]\nat = \"1s\"\ntransaction = 3\n", 6, "step[0].transaction", "expected a table like");
+}
+
+#[test]
+fn leases_are_those_of_their_section_and_need_a_clock() {
+    let clock = "[clock]\nsync = \"cristian\"\n";
+    let scenario = good(&format!(
+        "{HEAD}{clock}[cache]\nlease = \"500ms\"\ninvalidate = false\nworkload = {{ read = \"20ms\" }}\n\
+         [[step]]\nat = \"1s\"\nread = 2\n[[step]]\nat = \"2s\"\nwrite = 1\n"
+    ));
+    let cache = scenario.cache.expect("a cache");
+    assert_eq!((cache.lease, cache.invalidate), (Duration::from_millis(500), false));
+    assert_eq!((cache.read_every, cache.write_every), (Some(Duration::from_millis(20)), None));
+    assert_eq!(scenario.commands(&scenario.steps[1]), [(1, compasso_wire::message::Command::Write)]);
+    refuses("[cache]\nlease = \"1s\"\n", 3, "cache", "expected [clock] sync to be other than \"none\"");
+    refuses(&format!("{clock}[cache]\n"), 5, "cache.lease", "missing; expected how long a copy is valid");
+    refuses(&format!("{clock}[cache]\nlease = \"0s\"\n"), 6, "cache.lease", "more than no time");
+    refuses(
+        &format!("{clock}[cache]\nlease = \"1s\"\nworkload = {{ read = \"0s\" }}\n"),
+        7,
+        "cache.workload.read",
+        "more than no time",
+    );
+    refuses("[[step]]\nat = \"1s\"\nwrite = 1\n", 5, "step[0].write", "without a [cache] section");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 use common::{count, storm_of};
 use compasso_checker::{Event, NetworkStats, RunInfo, TraceEvent, Violation, check, judge};
 use compasso_scenario::Scenario;
-use compasso_simulator::perform;
+use compasso_simulator::{Defence, perform, perform_without};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COORDINATOR: u16 = 4;
@@ -97,6 +97,17 @@ fn the_death_of_anybody_at_any_point_splits_no_decision_and_leaves_nobody_blocke
     println!("{ends:?}");
     let all = |end: &str| ends.values().map(|ends| ends.get(end).copied().unwrap_or(0)).sum::<usize>();
     assert!(all("committed") > 20 && all("aborted") > 20, "the points are all alike: {ends:?}");
+}
+
+#[test]
+fn a_decision_that_is_announced_before_it_is_stored_is_split_by_the_coordinators_death() {
+    let points = boundaries(&judged(&one_transaction(1, true, None, "")).0);
+    let is_split = |at_us: &&i64| {
+        let death = Death { node: COORDINATOR, at_us: **at_us, mute: true, returns: true };
+        let trace = perform_without(&one_transaction(1, true, Some(death), ""), Defence::StoredDecision).trace;
+        check(&trace).violations.iter().any(|violation| violation.detail.contains("is split"))
+    };
+    assert!(points.iter().filter(is_split).count() > 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use compasso_scenario::Scenario;
 use compasso_simulator::perform;
 use std::{collections::BTreeSet, path::PathBuf};
 
-const LESSONS: usize = 8;
+const LESSONS: usize = 9;
 
 struct Lesson {
     path: PathBuf,

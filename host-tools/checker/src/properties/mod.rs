@@ -3,6 +3,7 @@
 //! A property that the trace's algorithms do not promise, or for which the trace holds no
 //! evidence, is listed as not checked with the reason, never passed silently.
 
+mod cache;
 mod causality;
 mod clock_bound;
 mod clock_monotonic;
@@ -26,7 +27,7 @@ use crate::{
 use serde::Serialize;
 
 /// All properties, by their names in a violation.
-pub const PROPERTIES: [&str; 13] = [
+pub const PROPERTIES: [&str; 14] = [
     "ME1",
     "ME2",
     "ME3",
@@ -40,6 +41,7 @@ pub const PROPERTIES: [&str; 13] = [
     "cut",
     "deadlock",
     "commit",
+    "cache",
 ];
 
 /// The verdict on a trace.
@@ -88,6 +90,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
     commit::check(trace, &mut findings);
+    cache::check(trace, &mut findings);
     clock_bound::check(trace, claims, &mut findings);
     unpromised(trace, &mut findings);
     findings.finish();

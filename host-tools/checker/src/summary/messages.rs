@@ -11,6 +11,9 @@ const MUTEX_HARDENING: [&str; 5] = ["ack", "census", "census_reply", "access", "
 const COMMIT: [&str; 3] = ["prepare", "vote", "decision"];
 const COMMIT_HARDENING: [&str; 6] =
     ["decision_store", "decision_stored", "decision_done", "commit_known", "commit_ask", "commit_told"];
+const CACHE: [&str; 6] =
+    ["cache_read", "cache_copy", "cache_write", "cache_written", "cache_invalidate", "cache_invalidated"];
+const CACHE_HARDENING: [&str; 3] = ["cache_known", "cache_store", "cache_stored"];
 const CLOCK: [&str; 2] = ["time_request", "time_reply"];
 
 /// Counts of sends.
@@ -69,6 +72,18 @@ impl Messages {
 
     pub(super) fn commit_hardening(&self) -> BTreeMap<String, u64> {
         self.sent(&COMMIT_HARDENING)
+    }
+
+    pub(super) fn cache(&self) -> BTreeMap<String, u64> {
+        self.sent(&CACHE)
+    }
+
+    pub(super) fn cache_again(&self) -> u64 {
+        self.repeats(&CACHE)
+    }
+
+    pub(super) fn cache_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&CACHE_HARDENING)
     }
 
     pub(super) fn clock(&self) -> BTreeMap<String, u64> {

@@ -1,5 +1,6 @@
 //! The summary of a run: `summary.json`, and what a person reads.
 
+mod cache;
 mod clock;
 mod commit;
 mod leadership;
@@ -10,8 +11,8 @@ mod stats;
 
 pub use leadership::{Leadership, Led};
 pub use sections::{
-    ClockSection, CommitSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection, NetworkStats,
-    Skew, Summary,
+    CacheSection, ClockSection, CommitSection, ElectionSection, Expectation, Injected, MutexSection, NetworkSection,
+    NetworkStats, Skew, Summary, WriteWait,
 };
 pub use stats::{MedianMax, RoundTrip, Stats};
 
@@ -81,6 +82,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         clock: (scenario.clock.sync != ClockChoice::None)
             .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: None,
+        cache: scenario.cache.as_ref().map(|options| cache::section(options, &trace, &messages)),
         commit: scenario.commit.map(|_| commit::section(&trace, &messages)),
         network: network(info.network, &trace),
         faults: faults(&trace),
@@ -184,6 +186,9 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     );
     at_least("terms_min", expect.terms_min, summary.election.as_ref().map_or(0, |election| election.elections));
     at_least("regenerated_min", expect.regenerated_min, mutex.map_or(0, |mutex| mutex.regenerated));
+    let cache = summary.cache.as_ref();
+    at_least("reads_min", expect.reads_min, cache.map_or(0, |cache| cache.reads));
+    at_least("writes_min", expect.writes_min, cache.map_or(0, |cache| cache.writes));
     let commit = summary.commit.as_ref();
     at_least("commits_min", expect.commits_min, commit.map_or(0, |commit| commit.committed));
     at_least("aborts_min", expect.aborts_min, commit.map_or(0, |commit| commit.aborted));

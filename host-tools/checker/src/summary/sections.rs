@@ -38,6 +38,8 @@ pub struct Summary {
     pub clock: Option<ClockSection>,
     /// Deadlocks; nothing while the strategy is to ignore them.
     pub deadlock: Option<Value>,
+    /// The cache; nothing if the scenario has none.
+    pub cache: Option<CacheSection>,
     /// The atomic commit; nothing if the scenario has none.
     pub commit: Option<CommitSection>,
     /// The network.
@@ -168,6 +170,44 @@ pub struct ClockSection {
     pub messages: BTreeMap<String, u64>,
     /// Corrections made.
     pub syncs: u64,
+}
+
+/// The cache.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CacheSection {
+    /// How old copies are got rid of.
+    pub algorithm: String,
+    /// How long a copy is valid.
+    pub lease_us: u64,
+    /// Reads, all nodes together.
+    pub reads: u64,
+    /// Those from the reader's own copy.
+    pub hits: u64,
+    /// The share of those.
+    pub hit_rate: Option<f64>,
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// From the server's beginning to its acknowledgement.
+    pub write_wait_us: Option<Stats>,
+    /// The fast path: all who held a copy gave it up, or nobody held one.
+    pub by_answer: WriteWait,
+    /// Some lease had to run out.
+    pub by_expiry: WriteWait,
+    /// Messages of reading and writing, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Repeats of those.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds.
+    pub hardening_messages: BTreeMap<String, u64>,
+}
+
+/// What writes waited that went one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct WriteWait {
+    /// How many.
+    pub writes: u64,
+    /// From the server's beginning to its acknowledgement.
+    pub wait_us: Option<RoundTrip>,
 }
 
 /// The atomic commit.

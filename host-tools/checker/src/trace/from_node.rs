@@ -113,7 +113,7 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::Utc { seconds, leap } => Event::Utc { seconds, leap },
         Seen::Read { version, cached } => Event::Read { version, cached },
         Seen::Writing { version } => Event::Writing { version },
-        Seen::Written { version } => Event::Written { version },
+        Seen::Written { version, expired } => Event::Written { version, expired },
         Seen::Transaction { transaction, participants } => Event::Transaction {
             transaction: transaction.0,
             participants: participants.iter().filter_map(|position| ids.get(position).copied()).collect(),
