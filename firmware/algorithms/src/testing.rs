@@ -36,6 +36,10 @@ where
         }
     }
 
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     pub fn crash(&mut self, id: u16) {
         self.nodes.remove(&NodeId(id));
     }

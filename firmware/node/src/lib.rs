@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod averaging;
 mod cache;
 mod commit;
 pub mod defences;
@@ -35,6 +36,7 @@ mod snapshots;
 mod timekeeping;
 mod transmit;
 pub mod turns;
+mod utc;
 pub mod workload;
 
 pub use node::{Effect, Input, Node};

@@ -23,7 +23,7 @@ use compasso_algorithms::{
     time::{Cristian, SoftwareClock},
 };
 use compasso_wire::{
-    ClusterTime, Event, Instant, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
+    ClusterTime, Event, Instant, Leap, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
     config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
     limits::RESOURCES_MAX,
     message::Command,
@@ -260,7 +260,7 @@ impl Node {
         let turns = self.turns.iter().flat_map(|turn| turn.timeouts(takes_turns));
         [
             self.election.poll_timeout().map(|at| (at, "election")),
-            self.cristian.poll_timeout().map(|at| (at, "clock exchange")),
+            self.clock_timeout(),
             self.detector.poll_timeout().map(|at| (at, "failure detector")),
             self.delivery.poll_timeout().map(|at| (at, "repeat")),
             self.delivery.unacknowledged_at(self.delays().answer()).map(|at| (at, "acknowledgement")),
@@ -386,7 +386,7 @@ impl Node {
         }
         self.skip_the_unreachable(now);
         self.with_election(now, |election, cx| election.handle_timeout(cx));
-        self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
+        self.clock_timeouts(now);
         self.turn_timeouts(now);
         self.lock_timeouts(now);
         self.cache_timeouts(now);
@@ -446,7 +446,7 @@ impl Node {
                 self.record(now, Event::Label { label });
                 self.post(now, to, Payload::Labelled { label }, None);
             }
-            Command::Leap { at, by } => self.handle_leap(now, at, by),
+            Command::Leap { at, by } => self.handle_leap(Leap { at, by }),
             Command::Read => self.read_cached(now),
             Command::Write => self.write_cached(now),
             Command::Transaction => self.begin_transaction(now),

@@ -6,9 +6,9 @@ use crate::{
     session::Proven,
     transmit::Outgoing,
 };
-use compasso_algorithms::{Algorithm, time::cristian::TimeMessage};
+use compasso_algorithms::Algorithm;
 use compasso_wire::{
-    Body, Duration, Event, Header, Instant, NodeId, Payload, Refusal,
+    Body, Event, Header, Instant, NodeId, Payload, Refusal,
     message::{Challenge, Stream},
     open, peek_sender,
 };
@@ -164,11 +164,14 @@ impl Node {
                 self.carry_out(now, index, command);
                 Ok(())
             }
+            Body::TimeReply { .. } => {
+                self.handle_time_reply(now, NodeId::HOST, &body);
+                Ok(())
+            }
             Body::Proof(_)
             | Body::Heartbeat(_)
             | Body::HeartbeatAck(_)
             | Body::TimeRequest { .. }
-            | Body::TimeReply { .. }
             | Body::Correction { .. }
             | Body::Plain(_)
             | Body::Ordered { .. }
@@ -190,11 +193,7 @@ impl Node {
             Body::Heartbeat(heartbeat) => self.handle_heartbeat(now, from, &heartbeat),
             Body::HeartbeatAck(ack) => self.handle_heartbeat_ack(now, slot, &ack),
             Body::TimeRequest { sent } => self.push(from, Outgoing::TimeReply { echo: sent, received: now }),
-            Body::TimeReply { echo, cluster, handling_us, error_us, .. } => {
-                let handling = Duration(u64::from(handling_us));
-                let reply = TimeMessage::Reply { echo, cluster, handling, error_us };
-                self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
-            }
+            Body::TimeReply { .. } => self.handle_time_reply(now, from, &body),
             Body::Correction { polled, offset_us, rtt_us, error_us } => {
                 self.handle_correction(now, from, polled, offset_us, rtt_us, error_us);
             }

@@ -1,7 +1,8 @@
 //! Keeping time: the clock follows whoever leads, and knows how far it may be off.
 //!
-//! The clock's interval holds the time of its *reference*: the timeline of a coordinator, one for each
-//! term that it leads in. Half its width is the sum of what may be wrong:
+//! The clock's interval holds the time of its *reference*: the host's true time, if that is where the
+//! time comes from, or else the timeline of a coordinator, one for each term that it leads in. Half its width is
+//! the sum of what may be wrong:
 //! half the round trip of the last exchange, what the reference itself was on its way to correct then,
 //! the drift of both crystals since that exchange was begun, and what this clock has yet to slew.
 //! A coordinator that is its own reference is exactly right about itself.
@@ -9,62 +10,71 @@
 use crate::{node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
-    time::{Cristian, SoftwareClock, cristian},
+    time::{Berkeley, Cristian, LeapTable, SoftwareClock, Utc, berkeley::BerkeleyMessage, cristian},
 };
 use compasso_wire::{
     Body, ClusterTime, Duration, Event, Instant, Interval, NodeId, Term,
-    config::{Adjustment, ClockChoice},
+    config::{Adjustment, ClockChoice, TimeSource},
 };
 
 /// Each reading that goes into an offset is cut to whole microseconds: two of the client, two of the
 /// server, and the slewing of both.
-const GRAIN_US: u64 = 6;
+pub(crate) const GRAIN_US: u64 = 6;
 
 /// Whose time the clock was last set by, and how well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reference {
-    source: NodeId,
+    pub(crate) source: NodeId,
     /// The term in which the source leads: in another its timeline may be another.
-    term: Term,
+    pub(crate) term: Term,
     /// From when on the crystals may have drifted apart.
-    since: Instant,
+    pub(crate) since: Instant,
     /// How wrong the clock could have been then.
-    error_us: u64,
+    pub(crate) error_us: u64,
 }
 
 /// What a node knows about time besides what its clock shows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Timekeeping {
-    reference: Option<Reference>,
+    pub(crate) reference: Option<Reference>,
     /// The term in which the server is asked.
     asked_in: Term,
+    /// When the clock was last set or corrected.
+    pub(crate) adjusted: Instant,
+    pub(crate) berkeley: Berkeley,
+    pub(crate) leaps: LeapTable,
+    /// The next whole second of cluster time that is to be told in UTC.
+    pub(crate) next_second: Option<i64>,
+    /// The last one that was told.
+    pub(crate) told: Option<Utc>,
 }
 
 impl Node {
     /// Between which times the reference's clock is now: nothing while this node has no cluster time.
     ///
-    /// The reference is the coordinator that this clock was last synchronized with, as it went on from
-    /// then. Intervals of nodes compare only if they have the same reference: see
-    /// [`Node::shared_interval`].
+    /// The reference is the host's true time, or the clock of the coordinator that this clock was last
+    /// synchronized with, as it went on from then. Intervals of two nodes compare only if they have the
+    /// same reference: see [`Node::shared_interval`].
     #[must_use]
     pub fn cluster_interval(&self, now: Instant) -> Option<Interval> {
         let best = self.clock.read(now)?;
         Some(Interval::around(best, self.half_width_us(now)))
     }
 
-    /// The same, but only if the reference is the coordinator of the present term: what everybody who
-    /// is asked in this term means by cluster time.
+    /// The same, but only if the reference is what everybody means by cluster time at present: the host's
+    /// time, or that of the coordinator of this term.
     #[must_use]
     pub fn shared_interval(&self, now: Instant) -> Option<Interval> {
         let reference = self.time.reference?;
         let is_shared = match self.membership.following() {
+            _ if self.config.time_source == TimeSource::Host => true,
             Some(leader) => reference.source == leader && reference.term == self.membership.promised(),
             None => self.membership.leads() && reference.source == self.config.me,
         };
         self.cluster_interval(now).filter(|_| is_shared)
     }
 
-    fn half_width_us(&self, now: Instant) -> u64 {
+    pub(crate) fn half_width_us(&self, now: Instant) -> u64 {
         match self.time.reference {
             Some(reference) if reference.source != self.config.me => {
                 let apart_us = self.apart_us(now.since(reference.since));
@@ -75,32 +85,17 @@ impl Node {
     }
 
     /// How far this clock and its reference may have come apart in such a time.
-    fn apart_us(&self, elapsed: Duration) -> u64 {
+    pub(crate) fn apart_us(&self, elapsed: Duration) -> u64 {
         let rate_ppm = self.config.clock.bound_ppm(self.config.timing.drift_ppm);
         elapsed.0.saturating_mul(u64::from(rate_ppm)).div_ceil(1_000_000)
     }
 
-    /// The clock follows whoever leads; a leader without time takes it from a follower that has it.
+    /// The clock follows whoever leads.
     pub(crate) fn settle_clock(&mut self, now: Instant) {
-        let server = match (self.config.clock, self.clock, self.membership.following()) {
-            (ClockChoice::None | ClockChoice::Berkeley, _, _) => return,
-            (ClockChoice::Cristian, _, Some(leader)) => Some(leader),
-            (ClockChoice::Cristian, SoftwareClock::Unset, None) => {
-                let source = self.membership.follower_with_time().and_then(|position| self.members.id(position));
-                let alone = source.is_none() && self.membership.leads();
-                if alone && (!self.hardened() || self.membership.authority_until(&self.members, now).is_some()) {
-                    // Nobody has cluster time: it begins here.
-                    self.clock.set(now, self.unset_clock(now));
-                    self.refer_to_self(now);
-                }
-                source
-            }
-            (ClockChoice::Cristian, SoftwareClock::Running { .. }, None) => {
-                if self.membership.leads() {
-                    self.refer_to_self(now);
-                }
-                None
-            }
+        let server = match self.config.clock {
+            ClockChoice::None => return,
+            ClockChoice::Berkeley => return self.settle_average(now),
+            ClockChoice::Cristian => self.membership.following().or_else(|| self.leaders_source(now)),
         };
         let term = self.membership.promised();
         if server != self.cristian.server() || (server.is_some() && term != self.time.asked_in) {
@@ -111,6 +106,47 @@ impl Node {
         }
     }
 
+    /// From whom a leader has the time: a follower that has it if the leader has none, then the host if
+    /// that serves it; otherwise the leader is what others go by.
+    fn leaders_source(&mut self, now: Instant) -> Option<NodeId> {
+        if !self.membership.leads() {
+            return None;
+        }
+        let is_unset = self.clock == SoftwareClock::Unset;
+        let follower = self.membership.follower_with_time().filter(|_| is_unset);
+        match (follower.and_then(|position| self.members.id(position)), self.config.time_source) {
+            (Some(follower), _) => Some(follower),
+            (None, TimeSource::Host) => Some(NodeId::HOST),
+            (None, TimeSource::Coordinator) => {
+                if is_unset && self.has_authority(now) {
+                    // Nobody has cluster time: it begins here.
+                    self.clock.set(now, self.unset_clock(now));
+                }
+                if self.clock != SoftwareClock::Unset {
+                    self.refer_to_self(now);
+                }
+                None
+            }
+        }
+    }
+
+    /// May this node, as leader, begin what others are to follow?
+    pub(crate) fn has_authority(&self, now: Instant) -> bool {
+        self.membership.leads() && (!self.hardened() || self.membership.authority_until(&self.members, now).is_some())
+    }
+
+    pub(crate) fn clock_timeouts(&mut self, now: Instant) {
+        self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
+        self.with_berkeley(now, |berkeley, cx| berkeley.handle_timeout(cx));
+        self.tell_utc(now);
+    }
+
+    pub(crate) fn clock_timeout(&self) -> Option<(Instant, &'static str)> {
+        let exchange = [self.cristian.poll_timeout(), self.time.berkeley.poll_timeout()].into_iter().flatten().min();
+        let second = self.next_utc_at().map(|at| (at, "second of UTC"));
+        exchange.map(|at| (at, "clock exchange")).into_iter().chain(second).min_by_key(|(at, _)| *at)
+    }
+
     fn follow_clock(&mut self, now: Instant, server: Option<NodeId>) {
         let every = self.config.timing.sync_every;
         self.with_cristian(now, |cristian, cx| {
@@ -119,12 +155,12 @@ impl Node {
     }
 
     /// What the clock has shown since boot, before anybody set it.
-    fn unset_clock(&self, now: Instant) -> ClusterTime {
+    pub(crate) fn unset_clock(&self, now: Instant) -> ClusterTime {
         ClusterTime(self.config.wrong_clock_us + now.0 as i64)
     }
 
     /// From here on others set their clocks by this one.
-    fn refer_to_self(&mut self, now: Instant) {
+    pub(crate) fn refer_to_self(&mut self, now: Instant) {
         let (source, term) = (self.config.me, self.membership.promised());
         if self.time.reference.is_none_or(|reference| reference.source != source) {
             self.record(now, Event::Sync { source, offset_us: 0, rtt_us: 0, error_us: 0, bound_us: 0 });
@@ -159,7 +195,10 @@ impl Node {
 
     /// The answer to a question that arrived at `received`, if there is a time to tell.
     pub(crate) fn time_reply(&self, now: Instant, echo: Instant, received: Instant) -> Option<Body<'static>> {
-        let cluster = self.clock.read(now)?;
+        let shown = self.clock.read(now);
+        // Berkeley's coordinator asks everybody what its clock shows, set or not.
+        let is_asked_anyway = self.config.clock == ClockChoice::Berkeley;
+        let cluster = shown.or(is_asked_anyway.then(|| self.unset_clock(now)))?;
         // Others take what this clock shows for the time; what it has yet to slew will have moved it.
         let error_us = self.half_width_us(now).max(self.clock.pending_us(now).unsigned_abs());
         Some(Body::TimeReply {
@@ -168,9 +207,29 @@ impl Node {
             handling_us: saturated(now.since(received).0),
             sent: now,
             error_us: saturated(error_us),
-            is_set: true,
-            leap: None,
+            is_set: shown.is_some(),
+            leap: self.time.leaps.announced(),
         })
+    }
+
+    /// Takes what somebody's clock showed.
+    pub(crate) fn handle_time_reply(&mut self, now: Instant, from: NodeId, reply: &Body<'_>) {
+        let Body::TimeReply { echo, cluster, handling_us, sent, error_us, is_set, leap } = *reply else { return };
+        let handling = Duration(u64::from(handling_us));
+        match self.config.clock {
+            ClockChoice::None => {}
+            ClockChoice::Berkeley => {
+                self.handle_answer(now, from, BerkeleyMessage::Answer { echo, shown: cluster, sent, handling, is_set });
+            }
+            ClockChoice::Cristian if !is_set => {}
+            ClockChoice::Cristian => {
+                if let (TimeSource::Host, Some(leap)) = (self.config.time_source, leap) {
+                    self.time.leaps.announce(leap);
+                }
+                let reply = cristian::TimeMessage::Reply { echo, cluster, handling, error_us };
+                self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
+            }
+        }
     }
 
     fn synchronize(&mut self, now: Instant, measured: cristian::Measured) {
@@ -182,7 +241,7 @@ impl Node {
     }
 
     /// Brings the clock to `target`, which is as good as `reference` says.
-    fn adjust(&mut self, now: Instant, target: ClusterTime, mut reference: Reference, rtt_us: u32) {
+    pub(crate) fn adjust(&mut self, now: Instant, target: ClusterTime, mut reference: Reference, rtt_us: u32) {
         let shown = self.clock.read(now).unwrap_or(self.unset_clock(now));
         let offset_us = target.ahead_of_us(shown);
         match (self.clock, self.config.adjustment) {
@@ -192,25 +251,13 @@ impl Node {
             }
         }
         self.time.reference = Some(reference);
+        self.time.adjusted = now;
         let bound_us = saturated(reference.error_us + self.clock.pending_us(now).unsigned_abs());
         let (source, error_us) = (reference.source, saturated(reference.error_us));
         self.record(now, Event::Sync { source, offset_us, rtt_us, error_us, bound_us });
     }
-
-    pub(crate) fn handle_correction(
-        &mut self,
-        _now: Instant,
-        _from: NodeId,
-        _polled: Instant,
-        _offset_us: i64,
-        _rtt_us: u32,
-        _error_us: u32,
-    ) {
-    }
-
-    pub(crate) fn handle_leap(&mut self, _now: Instant, _at: ClusterTime, _by: i8) {}
 }
 
-fn saturated(us: u64) -> u32 {
+pub(crate) fn saturated(us: u64) -> u32 {
     u32::try_from(us).unwrap_or(u32::MAX)
 }

@@ -39,6 +39,17 @@ pub enum Outgoing {
         /// When it arrived.
         received: Instant,
     },
+    /// See [`Body::Correction`].
+    Correction {
+        /// The receiver's hardware time of its answer.
+        polled: Instant,
+        /// What its clock lacked then.
+        offset_us: i64,
+        /// Round trip of question and answer.
+        rtt_us: u32,
+        /// How far the coordinator's own clock is from the average.
+        error_us: u32,
+    },
     /// See [`Body::Ack`].
     Ack {
         /// Which stream.
@@ -167,6 +178,9 @@ impl Node {
             }
             Outgoing::TimeRequest => Body::TimeRequest { sent: now },
             Outgoing::TimeReply { echo, received } => self.time_reply(now, echo, received)?,
+            Outgoing::Correction { polled, offset_us, rtt_us, error_us } => {
+                Body::Correction { polled, offset_us, rtt_us, error_us }
+            }
             Outgoing::Ack { stream, life, next } => Body::Ack { stream, life, next },
             Outgoing::Census { epoch, round, resource } => Body::Census { epoch, round, resource },
             Outgoing::CensusReply { epoch, round, resource, custody } => {

@@ -20,6 +20,6 @@ pub use findings::{Findings, NotChecked, Violation};
 pub use index::Trace;
 pub use properties::{CheckReport, check};
 pub use render::render;
-pub use setting::{Setting, scenario_event};
+pub use setting::{Setting, scenario_event, scenario_event_begun};
 pub use summary::{NetworkStats, RunInfo, Summary, judge};
 pub use trace::{Event, Fault, NodeRef, TraceError, TraceEvent};

@@ -132,10 +132,11 @@ fn injected(out: &mut String, ink: &Ink, summary: &Summary) {
 }
 
 fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
+    let reference = if clock.source == "host" { "true time" } else { "the coordinator" };
     let mut parts = vec![format!("left alone they would be {} apart", time(clock.raw_spread_us))];
     match (clock.after_convergence.or(clock.error_us), clock.converged_us) {
         (Some(error), Some(at)) => parts.push(format!(
-            "{} brought them together after {}; from then on {} from the coordinator (p99 {}, most {})",
+            "{} brought them together after {}; from then on {} from {reference} (p99 {}, most {})",
             clock.algorithm,
             time(at),
             time(error.median),
@@ -143,7 +144,7 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
             time(error.max)
         )),
         (Some(error), None) => parts.push(format!(
-            "with {} {} from the coordinator (p99 {}, most {}), never all together",
+            "with {} {} from {reference} (p99 {}, most {}), never all together",
             clock.algorithm,
             time(error.median),
             time(error.p99),
@@ -153,6 +154,10 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
     }
     if let Some(rtt) = clock.rtt_us {
         parts.push(format!("round trip {} (p99 {})", time(rtt.median), time(rtt.p99)));
+    }
+    if let (Some(bound), Some(broken)) = (clock.bound_us, clock.bound_broken) {
+        let kept = if broken == 0 { "never broken".to_owned() } else { format!("broken {} times", broken) };
+        parts.push(format!("bound {} (p99 {}), {kept}", time(bound.median), time(bound.p99)));
     }
     parts.push(format!("{} backward steps", clock.backward_steps));
     paragraph(out, &ink.title("Clocks"), 6, &parts.join(" · "));

@@ -2,7 +2,7 @@
 
 use crate::trace::Event;
 use compasso_scenario::{Scenario, clock_name, detector_name, election_name, mutex_name};
-use compasso_wire::config::MutexChoice;
+use compasso_wire::config::{MutexChoice, TimeSource};
 use serde_json::{Map, Value, json};
 
 /// The circumstances of a run, as far as its trace tells them.
@@ -45,6 +45,13 @@ pub struct Setting {
 /// The stage's first line in the trace.
 #[must_use]
 pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
+    scenario_event_begun(scenario, stage, 0)
+}
+
+/// The same, of a stage whose run began at `begun_us` of the trace's true time.
+#[must_use]
+pub fn scenario_event_begun(scenario: &Scenario, stage: &str, begun_us: i64) -> Event {
+    let serves = scenario.clock.source == TimeSource::Host;
     let timing = &scenario.timing;
     let value = json!({
         "name": scenario.name,
@@ -60,6 +67,7 @@ pub fn scenario_event(scenario: &Scenario, stage: &str) -> Event {
         "duration_us": scenario.duration.0,
         "lease_us": timing.lease.0,
         "drift_ppm": timing.drift_ppm,
+        "host_origin_us": serves.then(|| scenario.tai_begin_us() - begun_us),
         "bound_ppm": scenario.clock.sync.bound_ppm(timing.drift_ppm),
         "suspect_after_us": timing.suspect_after.0,
         "heartbeat_us": timing.heartbeat.0,

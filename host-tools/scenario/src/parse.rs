@@ -2,7 +2,7 @@
 
 use crate::{
     error::ScenarioError,
-    model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, uniform_ppm},
+    model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, clock_name, uniform_ppm},
     reader::{Field, Section, Source},
     services,
     span::parse_duration,
@@ -187,12 +187,21 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
     section.refuse_unknown(&["sync", "skew_ppm", "source", "adjust"], &[])?;
     if let Some(field) = section.get("sync") {
         clock.sync = field.choose(
-            &[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian)],
-            &["berkeley", "disciplined"],
+            &[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian), ("berkeley", ClockChoice::Berkeley)],
+            &["disciplined"],
         )?;
     }
     if let Some(field) = section.get("source") {
-        clock.source = field.choose(&[("coordinator", TimeSource::Coordinator)], &["host"])?;
+        clock.source = field.choose(&[("coordinator", TimeSource::Coordinator), ("host", TimeSource::Host)], &[])?;
+        if clock.source == TimeSource::Host && clock.sync != ClockChoice::Cristian {
+            let sync = clock_name(clock.sync);
+            return Err(field.error(format!(
+                "expected \"coordinator\" with sync = \"{sync}\": only a clock that follows a server can follow the host"
+            )));
+        }
+    }
+    if let Some(field) = section.get("adjust") {
+        clock.adjustment = field.choose(&[("slew", Adjustment::Slew), ("step", Adjustment::Step)], &[])?;
     }
     let ppm = |field: &Field<'_>| field.number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million");
     let Some(field) = section.get("skew_ppm") else { return Ok((clock, None)) };

@@ -8,7 +8,7 @@ use crate::{
 };
 use compasso_wire::{
     Duration, ResourceId,
-    config::{ElectionChoice, MutexChoice},
+    config::{ElectionChoice, MutexChoice, TimeSource},
     locks::ResourceSet,
 };
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 15] = [
+const ACTIONS: [&str; 17] = [
     "crash",
     "restart",
     "pause",
@@ -131,11 +131,13 @@ const ACTIONS: [&str; 15] = [
     "drop_token",
     "event",
     "send",
+    "leap",
+    "time_server",
     "transaction",
     "read",
     "write",
 ];
-const LATER_ACTIONS: [&str; 6] = ["acquire", "release", "claims", "leap", "time_server", "snapshot"];
+const LATER_ACTIONS: [&str; 4] = ["acquire", "release", "claims", "snapshot"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
@@ -196,6 +198,11 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
             (true, _) => Action::DropToken,
             (false, _) => return Err(field.error("expected true (leave the step out otherwise)")),
         },
+        "leap" | "time_server" if scenario.clock.source != TimeSource::Host => {
+            return Err(field.error(format!("expected no `{name}` step without [clock] source = \"host\"")));
+        }
+        "leap" => leap(&field)?,
+        "time_server" => Action::TimeServer(field.boolean()?),
         "lock" => {
             let lock = field.table("a table like { node = 0, hold = \"10ms\" }")?;
             lock.refuse_unknown(&["node", "resource", "hold", "lamport"], &[])?;
@@ -238,6 +245,15 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
         }
         _ => partition(&field, ids)?,
     })
+}
+
+/// A leap second more or less.
+fn leap(field: &crate::reader::Field<'_>) -> Result<Action, ScenarioError> {
+    match field.number(-1.0..=1.0, "1 for a second more, -1 for a second less")? {
+        1.0 => Ok(Action::Leap(1)),
+        -1.0 => Ok(Action::Leap(-1)),
+        _ => Err(field.error("expected 1 for a second more, or -1 for a second less")),
+    }
 }
 
 /// The resources that nodes take turns with.
@@ -313,7 +329,14 @@ enum Condition {
 /// `lines` are the steps' sections in the same order.
 pub(crate) fn check_order(steps: &[(Step, Section<'_>)]) -> Result<(), ScenarioError> {
     let mut conditions = BTreeMap::new();
+    let mut leaps = 0;
     for (step, section) in steps {
+        leaps += usize::from(matches!(step.action, Action::Leap(_)));
+        if leaps > 1 {
+            let at = section.get("leap").map_or(section.at, |field| field.at);
+            let message = "expected one leap second in a run: it falls on the midnight that the run is staged around";
+            return Err(section.source.error(at, &format!("{}.leap", section.path), message));
+        }
         let (id, allowed, becomes, name): (u16, &[Condition], _, _) = match step.action {
             Action::Crash(id) => (id, &[Condition::Running, Condition::Paused], Some(Condition::Crashed), "crash"),
             Action::Restart(id) => (id, &[Condition::Crashed], Some(Condition::Running), "restart"),

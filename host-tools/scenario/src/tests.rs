@@ -102,16 +102,40 @@ fn unknown_keys_are_refused() {
 #[test]
 fn names_of_later_versions_are_refused_by_name() {
     refuses(
-        "[clock]\nsync = \"berkeley\"\n",
+        "[clock]\nsync = \"disciplined\"\n",
         4,
         "clock.sync",
-        "`berkeley` is a known name, but this version performs only: none, cristian",
+        "`disciplined` is a known name, but this version performs only: none, cristian, berkeley",
     );
-    refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "expected one of: none, cristian; found \"sundial\"");
-    refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "`host` is a known name");
+    refuses("[clock]\nsync = \"sundial\"\n", 4, "clock.sync", "cristian, berkeley; found \"sundial\"");
     refuses("[deadlock]\nstrategy = \"detect\"\n", 4, "deadlock.strategy", "only: ignore");
     refuses("[[step]]\nat = \"1s\"\nsnapshot = 0\n", 5, "step[0].snapshot", "`snapshot` is a known name");
     good("nodes = 2\nduration = \"1s\"\n[deadlock]\nstrategy = \"ignore\"\n");
+}
+
+#[test]
+fn time_from_the_host_needs_a_clock_that_follows_a_server() {
+    refuses(
+        "[clock]\nsync = \"berkeley\"\nsource = \"host\"\n",
+        5,
+        "clock.source",
+        "expected \"coordinator\" with sync",
+    );
+    refuses("[clock]\nsource = \"host\"\n", 4, "clock.source", "with sync = \"none\"");
+    refuses("[clock]\nadjust = \"jump\"\n", 4, "clock.adjust", "expected one of: slew, step; found \"jump\"");
+    refuses("[[step]]\nat = \"1s\"\nleap = 1\n", 5, "step[0].leap", "without [clock] source = \"host\"");
+    refuses("[[step]]\nat = \"1s\"\ntime_server = false\n", 5, "step[0].time_server", "without [clock] source");
+    let host = "[clock]\nsync = \"cristian\"\nsource = \"host\"\n[[step]]\nat = \"1s\"\n";
+    refuses(&format!("{host}leap = 2\n"), 8, "step[0].leap", "1 for a second more");
+    refuses(&format!("{host}leap = 0\n"), 8, "step[0].leap", "expected 1 for a second more, or -1");
+    refuses(&format!("{host}leap = 1\n[[step]]\nat = \"2s\"\nleap = -1\n"), 11, "step[1].leap", "expected one leap");
+    let scenario = good(&format!("{HEAD}{host}leap = -1\n[[step]]\nat = \"2s\"\ntime_server = false\n"));
+    assert_eq!(
+        (scenario.steps[0].action.clone(), scenario.steps[1].action.clone()),
+        (Action::Leap(-1), Action::TimeServer(false))
+    );
+    let midnight = scenario.leap(&scenario.steps[0]).map(|leap| leap.at.0);
+    assert_eq!(midnight, Some(scenario.tai_begin_us() + 3_000_000), "announced 2 s ahead");
 }
 
 #[test]

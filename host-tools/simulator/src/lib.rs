@@ -6,6 +6,7 @@
 
 mod board;
 mod crystal;
+mod host;
 mod world;
 
 #[cfg(feature = "sabotage")]

@@ -1,6 +1,9 @@
 //! The event queue, the network, and the scenario's steps.
 
-use crate::board::{Caused, Life};
+use crate::{
+    board::{Caused, Life},
+    host::Host,
+};
 use compasso_checker::{Event, Fault, NetworkStats, TraceEvent, scenario_event};
 use compasso_node::Input;
 use compasso_scenario::{
@@ -8,7 +11,11 @@ use compasso_scenario::{
     faults::{Dice, Fate, Faults, Sides, sides},
     mix,
 };
-use compasso_wire::{Duration, Instant, Key, config::Stored, message::Command};
+use compasso_wire::{
+    Duration, Instant, Key,
+    config::{Stored, TimeSource},
+    message::Command,
+};
 use std::collections::BTreeMap;
 
 /// Boards are switched on within this time of each other.
@@ -29,6 +36,7 @@ pub struct Run {
 enum Due {
     Boot { position: usize },
     Datagram { to: usize, bytes: Vec<u8> },
+    ToHost { bytes: Vec<u8> },
     Wake { position: usize, generation: u64 },
     Step(usize),
     StopWorkload,
@@ -58,6 +66,8 @@ struct World<'a> {
     dice: Dice,
     faults: Faults,
     sides: Sides,
+    /// The host, where it serves true time.
+    host: Option<Host>,
     trace: Vec<TraceEvent>,
     stage_seq: u64,
     network: NetworkStats,
@@ -114,8 +124,13 @@ impl<'a> World<'a> {
         for (to, from) in key.iter_mut().zip(halves.iter().flat_map(|half| half.to_le_bytes())) {
             *to = from;
         }
+        let host = (scenario.clock.source == TimeSource::Host).then(|| {
+            let config = scenario.node_config(scenario.ids[0], 1, Stored::default(), Key(key));
+            Host::new(scenario, Key(key), config.cluster)
+        });
         World {
             scenario,
+            host,
             key: Key(key),
             now_ns: 0,
             due: BTreeMap::new(),
@@ -151,6 +166,7 @@ impl<'a> World<'a> {
         match due {
             Due::Boot { position } => self.boot(position),
             Due::Datagram { to, bytes } => self.arrive(to, bytes),
+            Due::ToHost { bytes } => self.ask_host(&bytes),
             Due::Wake { position, generation } => {
                 let board = &self.boards[position];
                 if board.generation == generation && !board.paused {
@@ -216,7 +232,13 @@ impl<'a> World<'a> {
     }
 
     fn depart(&mut self, from: usize, to: u16, bytes: Vec<u8>) {
-        let Some(to) = self.scenario.ids.iter().position(|id| *id == to) else { return };
+        let Some(to) = self.scenario.ids.iter().position(|id| *id == to) else {
+            if let Some(host) = &mut self.host {
+                let at = self.now_ns + host.delay_ns();
+                self.schedule(at, Due::ToHost { bytes });
+            }
+            return;
+        };
         self.network.datagrams += 1;
         self.network.bytes += bytes.len() as u64;
         match self.dice.decide(&self.faults, &self.sides, from, to) {
@@ -227,6 +249,15 @@ impl<'a> World<'a> {
                     self.schedule(at, Due::Datagram { to, bytes: bytes.clone() });
                 }
             }
+        }
+    }
+
+    fn ask_host(&mut self, bytes: &[u8]) {
+        let Some(host) = &mut self.host else { return };
+        if let Some((to, bytes)) = host.answer(self.now_ns, bytes) {
+            let at = self.now_ns + host.delay_ns();
+            let to = self.position(to);
+            self.schedule(at, Due::Datagram { to, bytes });
         }
     }
 
@@ -276,8 +307,18 @@ impl<'a> World<'a> {
             Action::SetSkew { node, ppm } => {
                 self.tell(Event::Fault(Fault::SetSkew { node, ppm }));
             }
-            Action::Leap(by) => self.tell(Event::Fault(Fault::Leap(by.into()))),
-            Action::TimeServer(serves) => self.tell(Event::Fault(Fault::TimeServer(serves))),
+            Action::Leap(by) => {
+                if let Some(host) = &mut self.host {
+                    host.leap = self.scenario.leap(&self.scenario.steps[step]);
+                }
+                self.tell(Event::Fault(Fault::Leap(by.into())));
+            }
+            Action::TimeServer(serves) => {
+                if let Some(host) = &mut self.host {
+                    host.serves = serves;
+                }
+                self.tell(Event::Fault(Fault::TimeServer(serves)));
+            }
             Action::Lock { .. }
             | Action::Elect(_)
             | Action::Acquire { .. }

@@ -1,7 +1,11 @@
 //! Time: clocks that drift, and how to bring them together.
 
+pub mod berkeley;
 pub mod cristian;
 pub mod software_clock;
+pub mod utc;
 
+pub use berkeley::Berkeley;
 pub use cristian::Cristian;
 pub use software_clock::SoftwareClock;
+pub use utc::{LeapTable, Utc};

@@ -13,6 +13,9 @@ pub const RATE_ONE: i64 = 1 << 32;
 /// A clock that is behind by more than this is set forward instead of being sped up.
 pub const STEP_FORWARD_US: i64 = 10_000_000;
 
+/// No clock is set farther from 0: a hundred thousand years later it still does not overflow.
+pub const SHOWN_MAX_US: i64 = 1 << 62;
+
 /// A correction is spread over at least so many ticks, however small it is.
 const SLEW_MIN_US: i64 = 50_000;
 /// A correction uses at most this rate where it can choose: one tenth.
@@ -100,9 +103,10 @@ impl SoftwareClock {
         u64::try_from(ticks).ok().map(|ticks| *base + Duration(ticks))
     }
 
-    /// Sets the clock, in either direction.
+    /// Sets the clock, in either direction, but not beyond [`SHOWN_MAX_US`].
     pub fn set(&mut self, now: Instant, time: ClusterTime) {
-        *self = SoftwareClock::Running { base: now, shown: time.0, a: 0, until: now };
+        let shown = time.0.clamp(-SHOWN_MAX_US, SHOWN_MAX_US);
+        *self = SoftwareClock::Running { base: now, shown, a: 0, until: now };
     }
 
     /// Brings the clock to `offset_us` from where it is, without ever showing less than before.

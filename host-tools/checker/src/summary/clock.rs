@@ -44,6 +44,7 @@ pub(super) fn section(
     };
     ClockSection {
         algorithm: clock_name(scenario.clock.sync).to_owned(),
+        source: if trace.setting.host_origin_us.is_some() { "host" } else { "coordinator" }.to_owned(),
         error_us: Stats::of(errors(i64::MIN)),
         after_convergence: converged_us.and_then(|from| Stats::of(errors(from))),
         converged_us,
@@ -71,7 +72,7 @@ fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
 /// All clocks at one instant.
 struct Sample {
     at_us: i64,
-    /// Distances from the coordinator's clock, if somebody led.
+    /// Distances from the coordinator's clock, if somebody led, or from true time if the host serves that.
     errors_us: Vec<i64>,
     /// Largest distance between two clocks, if there are two.
     spread_us: Option<i64>,
@@ -135,9 +136,11 @@ fn sample(trace: &Trace<'_>, leadership: &Leadership) -> Vec<Sample> {
                 None => silent = true,
             }
         }
-        let reference = shown.iter().find(|(node, _)| Some(*node) == leader).map(|(_, time)| *time);
+        let served = trace.setting.host_origin_us.map(|origin| origin + at);
+        let leads = |node: u16| served.is_none() && Some(node) == leader;
+        let reference = served.or(shown.iter().find(|(node, _)| leads(*node)).map(|(_, time)| *time));
         let errors_us = reference.map_or(Vec::new(), |reference| {
-            shown.iter().filter(|(node, _)| Some(*node) != leader).map(|(_, time)| (time - reference).abs()).collect()
+            shown.iter().filter(|(node, _)| !leads(*node)).map(|(_, time)| (time - reference).abs()).collect()
         });
         let times = || shown.iter().map(|(_, time)| *time);
         let spread_us = times().max().zip(times().min()).map(|(max, min)| max - min).filter(|_| shown.len() > 1);

@@ -87,7 +87,9 @@ impl Messages {
     }
 
     pub(super) fn clock(&self) -> BTreeMap<String, u64> {
-        self.all(&CLOCK)
+        let mut messages = self.all(&CLOCK);
+        messages.extend(self.sent(&["correction"]));
+        messages
     }
 
     fn all(&self, kinds: &[&str]) -> BTreeMap<String, u64> {

@@ -146,7 +146,9 @@ pub struct Skew {
 pub struct ClockSection {
     /// The algorithm.
     pub algorithm: String,
-    /// Distance from the coordinator's clock at the same true instant, after each node's first sync.
+    /// Whose time it is: `coordinator` or `host`.
+    pub source: String,
+    /// Distance from that time at the same true instant, after each node's first sync.
     pub error_us: Option<Stats>,
     /// The same, from `converged_us` on.
     pub after_convergence: Option<Stats>,
