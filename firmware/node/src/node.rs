@@ -45,8 +45,8 @@ pub enum Input<'a> {
 /// What the driver must do for the node besides sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Store this before anything more is sent.
-    Store(Stored),
+    /// Store [`Node::stored`] before anything more is sent.
+    Store,
     /// Bend the emulated crystal.
     SetRate {
         /// Parts per billion.
@@ -243,9 +243,15 @@ impl Node {
     /// The next thing to do for the node. Drain before [`Self::poll_transmit`].
     pub fn poll_effect(&mut self) -> Option<Effect> {
         if core::mem::take(&mut self.store_pending) {
-            return Some(Effect::Store(self.stored));
+            return Some(Effect::Store);
         }
         self.effects.pop_front()
+    }
+
+    /// What the next life must know.
+    #[must_use]
+    pub fn stored(&self) -> &Stored {
+        &self.stored
     }
 
     /// The next event that happened.

@@ -154,7 +154,7 @@ impl Cluster {
         let now = Instant(self.now_us);
         while let Some(effect) = node.poll_effect() {
             match effect {
-                Effect::Store(_) | Effect::SetRate { .. } | Effect::TelemetryAcknowledged { .. } => {}
+                Effect::Store | Effect::SetRate { .. } | Effect::TelemetryAcknowledged { .. } => {}
             }
         }
         loop {
