@@ -350,3 +350,26 @@ fn a_participant_that_was_away_learns_how_its_transaction_ended() {
         assert_eq!(world.decisions.get(&(mine, 0)), Some(&decision), "not known to anybody means aborted");
     }
 }
+
+#[test]
+fn the_record_with_the_highest_ballot_counts_and_not_the_latest_transaction() {
+    // A coordinator of view 2 began a transaction and died before anybody heard of it. View 3 committed
+    // the one before, and its coordinator died when a majority had stored that.
+    let (stored, unheard) = (TransactionId::new(1, 1), TransactionId::new(2, 1));
+    let participants = NodeSet::first(NODES);
+    let mut world = World::new(1);
+    for (at, node) in world.nodes.iter_mut().enumerate() {
+        let (transaction, ballot, progress) = match at {
+            0 => (unheard, 2, Progress::Prepared),
+            1 => (stored, 1, Progress::Prepared),
+            _ => (stored, 3, Progress::Stored(Decision::Commit)),
+        };
+        node.memory.latest = Some(CommitRecord { transaction, ballot, participants, progress });
+        node.memory.doubt = Some(transaction);
+        node.life = None;
+    }
+    world.epoch = 3;
+    world.calm();
+    assert_eq!(world.decisions.get(&(unheard, 0)), Some(&Decision::Abort));
+    assert!((1..NODES).all(|at| world.decisions.get(&(stored, at)) == Some(&Decision::Commit)));
+}
