@@ -8,6 +8,8 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod cache;
+pub mod commit;
 pub mod context;
 pub mod deadlock;
 pub mod detector;

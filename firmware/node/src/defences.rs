@@ -21,12 +21,16 @@ pub enum Defence {
     Quarantine,
     /// A datagram of somebody who has taken part in a snapshot is taken in only after doing so oneself.
     Heed,
+    /// A decision is announced only when a majority has stored it.
+    StoredDecision,
+    /// A new server of the cache waits until no lease of an earlier one can be valid.
+    LeaseTakeover,
 }
 
 /// Which defences are up: all of them, except in tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defences {
-    missing: u8,
+    missing: u16,
 }
 
 impl Defences {

@@ -29,6 +29,7 @@ mod locks;
 pub mod membership;
 mod mutex;
 mod node;
+mod pace;
 mod receive;
 pub mod session;
 mod snapshots;

@@ -46,8 +46,8 @@ pub enum Input<'a> {
 /// What the driver must do for the node besides sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Store this before anything more is sent.
-    Store(Stored),
+    /// Store [`Node::stored`] before anything more is sent.
+    Store,
     /// Bend the emulated crystal.
     SetRate {
         /// Parts per billion.
@@ -121,8 +121,6 @@ pub struct Node {
     pub(crate) overflowing: Option<Queue>,
     /// The time of the last input.
     pub(crate) handled_at: Instant,
-    /// An input later than this means that the node itself was asleep.
-    pub(crate) slept_after: Instant,
     pub(crate) defences: Defences,
 }
 
@@ -190,7 +188,6 @@ impl Node {
             overflows: 0,
             overflowing: None,
             handled_at: now,
-            slept_after: now + timing.heartbeat.times(4),
             defences: Defences::ALL,
             members,
             config: config.clone(),
@@ -224,7 +221,10 @@ impl Node {
 
     /// Takes one input, after every deadline at or before `now`.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
-        if now > self.slept_after {
+        // What the driver was told after it had drained: a repeat that was due then has left.
+        let heartbeat = self.config.timing.heartbeat;
+        let wake = self.poll_timeout().map_or(self.handled_at + heartbeat, |(at, _)| at);
+        if now > wake.max(self.handled_at) + heartbeat.times(2) {
             self.detector.slept(now); // We were away: others' silence says nothing.
         }
         self.handled_at = now;
@@ -237,19 +237,18 @@ impl Node {
         self.settle(now);
     }
 
-    /// Everything has left, and the driver sleeps: until the next deadline, which was not known before.
-    pub(crate) fn falls_asleep(&mut self, now: Instant) {
-        let heartbeat = self.config.timing.heartbeat;
-        let wake = self.poll_timeout().map_or(now + heartbeat, |(at, _)| at);
-        self.slept_after = wake.max(now) + heartbeat.times(2);
-    }
-
     /// The next thing to do for the node. Drain before [`Self::poll_transmit`].
     pub fn poll_effect(&mut self) -> Option<Effect> {
         if core::mem::take(&mut self.store_pending) {
-            return Some(Effect::Store(self.stored));
+            return Some(Effect::Store);
         }
         self.effects.pop_front()
+    }
+
+    /// What the next life must know.
+    #[must_use]
+    pub fn stored(&self) -> &Stored {
+        &self.stored
     }
 
     /// The next event that happened.
@@ -364,11 +363,10 @@ impl Node {
     }
 
     pub(crate) fn remember(&mut self) {
-        let mut stored = self.stored;
-        stored.term = stored.term.max(self.election.seen()).max(self.membership.promised());
-        stored.epoch = stored.epoch.max(self.membership.epoch());
-        if stored != self.stored {
-            self.stored = stored;
+        let term = self.stored.term.max(self.election.seen()).max(self.membership.promised());
+        let epoch = self.stored.epoch.max(self.membership.epoch());
+        if (term, epoch) != (self.stored.term, self.stored.epoch) {
+            (self.stored.term, self.stored.epoch) = (term, epoch);
             self.store_pending = true;
         }
     }

@@ -122,13 +122,8 @@ impl Node {
         if self.store_pending {
             return None;
         }
-        match self.next_body(now) {
-            Some((to, body, again)) => Some(self.send(now, to, &body, again, buffer)),
-            None => {
-                self.falls_asleep(now);
-                None
-            }
-        }
+        let (to, body, again) = self.next_body(now)?;
+        Some(self.send(now, to, &body, again, buffer))
     }
 
     /// Seals a batch of telemetry for the host. Not an event of the experiment.

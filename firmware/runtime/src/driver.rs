@@ -140,7 +140,7 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
     async fn drain(&mut self) {
         while let Some(effect) = self.node.poll_effect() {
             match effect {
-                Effect::Store(stored) => self.board.store(&stored),
+                Effect::Store => self.board.store(self.node.stored()),
                 Effect::SetRate { ppb } => self.board.set_rate_ppb(ppb),
                 Effect::TelemetryAcknowledged { next } => self.outbox.acknowledged(now(), next),
             }

@@ -9,7 +9,10 @@ pub fn line(_observation: &Observation) {}
 /// One line for each observation: milestones as `info`, traffic as `debug` and `trace`.
 #[cfg(target_os = "none")]
 pub fn line(observation: &Observation) {
-    use compasso_wire::{Event, NodeId, Refusal};
+    use compasso_wire::{Event, NodeId, Refusal, commit::Decision};
+    // A version or a transaction: the epoch above, a serial below.
+    let upper = |number: u64| (number >> 32) as u32;
+    let lower = |number: u64| number as u32;
     match observation.event {
         Event::Boot { incarnation } => defmt::info!("boot, incarnation {=u32}", incarnation),
         Event::Send { to, kind, id, again } => {
@@ -97,6 +100,35 @@ pub fn line(observation: &Observation) {
         }
         Event::RequestRefused { resource, lamport } => {
             defmt::warn!("request_refused of resource {=u8}: Lamport time {=u64} has passed", resource.0, lamport);
+        }
+        Event::Wait { on, resource } => defmt::debug!("wait for {=u16} and resource {=u8}", on.0, resource.0),
+        Event::Withdraw { resource } => defmt::debug!("withdraw from resource {=u8}", resource.0),
+        Event::Deadlock { victim, .. } => defmt::info!("deadlock, victim {=u16}", victim.0),
+        Event::Abandon { reason } => defmt::info!("abandon: {=str}", reason.as_str()),
+        Event::Snapshot { id, .. } => defmt::info!("snapshot {=u32}", id),
+        Event::SnapshotMessage { id, from, kind, .. } => {
+            defmt::debug!("snapshot {=u32}: {=str} from {=u16} on its way", id, kind.as_str(), from.0);
+        }
+        Event::SnapshotDone { id } => defmt::info!("snapshot_done {=u32}", id),
+        Event::SnapshotAborted { id } => defmt::info!("snapshot_aborted {=u32}", id),
+        Event::Label { label } => defmt::info!("label {=u16}", label),
+        Event::Utc { seconds, leap } => defmt::info!("utc {=i64}, inserted {=bool}", seconds, leap),
+        Event::Read { version, cached } => {
+            defmt::trace!("read {=u32}.{=u32}, cached {=bool}", upper(version), lower(version), cached);
+        }
+        Event::Writing { version } => defmt::debug!("writing {=u32}.{=u32}", upper(version), lower(version)),
+        Event::Written { version, expired } => {
+            defmt::info!("written {=u32}.{=u32}, a lease ran out {=bool}", upper(version), lower(version), expired);
+        }
+        Event::Transaction { transaction, .. } => {
+            defmt::info!("transaction {=u32}.{=u32}", upper(transaction.0), lower(transaction.0));
+        }
+        Event::Voted { transaction, yes } => {
+            defmt::debug!("voted on {=u32}.{=u32}: {=bool}", upper(transaction.0), lower(transaction.0), yes);
+        }
+        Event::Decided { transaction, decision } => {
+            let commit = decision == Decision::Commit;
+            defmt::info!("decided {=u32}.{=u32}, commit {=bool}", upper(transaction.0), lower(transaction.0), commit);
         }
         Event::Overflow { queue, count } => defmt::warn!("overflow of {=str}, {=u32} so far", queue.as_str(), count),
     }

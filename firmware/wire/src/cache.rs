@@ -3,6 +3,15 @@
 use crate::{ids::NodeId, time::ClusterTime};
 use serde::{Deserialize, Serialize};
 
+/// A version of the cached value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Cached {
+    /// The epoch of the view in which it was written above, a serial below. 0: nothing was written yet.
+    pub version: u64,
+    /// What was written.
+    pub value: u64,
+}
+
 /// What the server of the cached value and its readers and writers say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CacheMessage {

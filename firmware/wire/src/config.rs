@@ -2,7 +2,8 @@
 
 use crate::{
     auth::Key,
-    commit::CommitRecord,
+    cache::Cached,
+    commit::CommitMemory,
     ids::{NodeId, NodeSet, Term},
     limits::MEMBERS_MAX,
     time::Duration,
@@ -17,8 +18,10 @@ pub struct Stored {
     pub term: Term,
     /// The highest epoch of a view accepted.
     pub epoch: u32,
-    /// The latest transaction.
-    pub commit: CommitRecord,
+    /// The newest version of the cached value that a server had kept here.
+    pub cache: Cached,
+    /// What was promised and learned of transactions.
+    pub commit: CommitMemory,
 }
 
 /// How the cluster clock is kept.

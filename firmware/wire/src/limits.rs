@@ -44,8 +44,9 @@ pub const DATAGRAM_MAX: usize = TAG_LEN
         HOST_HEADER_MAX + TELEMETRY_BODY_MAX
     };
 
-/// Longest encoded configuration page.
-pub const CONFIG_MAX: usize = 256 + 16 * MEMBERS_MAX;
+/// Longest encoded configuration page: fixed fields; an id, a voting set and the outcome of the last
+/// transaction for each member.
+pub const CONFIG_MAX: usize = 320 + 24 * MEMBERS_MAX;
 
 /// Longest encoded observation.
 pub const OBSERVATION_MAX: usize = 80 + 10 * MEMBERS_MAX;

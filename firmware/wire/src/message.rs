@@ -650,6 +650,12 @@ kinds! {
     Decision = "decision",
     /// Of the atomic commit, hardened.
     CommitKnown = "commit_known",
+    /// Of the atomic commit, hardened.
+    CommitAsk = "commit_ask",
+    /// Of the atomic commit, hardened.
+    CommitTold = "commit_told",
+    /// Of the atomic commit, hardened.
+    DecisionDone = "decision_done",
     /// Of the snapshot.
     Marker = "marker",
     /// A step's message.
@@ -730,6 +736,9 @@ impl Payload {
                 CommitMessage::Stored { .. } => Kind::DecisionStored,
                 CommitMessage::Decide { .. } => Kind::Decision,
                 CommitMessage::Known(_) => Kind::CommitKnown,
+                CommitMessage::Ask { .. } => Kind::CommitAsk,
+                CommitMessage::Told { .. } => Kind::CommitTold,
+                CommitMessage::Done { .. } => Kind::DecisionDone,
             },
             Payload::Marker { .. } => Kind::Marker,
             Payload::Labelled { .. } => Kind::Labelled,

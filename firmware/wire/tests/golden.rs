@@ -4,8 +4,8 @@
 use compasso_wire::{
     Body, ClusterTime, Duration, Fence, Header, Instant, Key, Leap, Lists, NodeId, NodeSet, Opened, Payload,
     ResourceId, RingList, Term, Vector, VectorEntry,
-    cache::CacheMessage,
-    commit::{CommitMessage, CommitRecord, Decision, TransactionId},
+    cache::{CacheMessage, Cached},
+    commit::{CommitMemory, CommitMessage, CommitRecord, Decision, Progress, TransactionId},
     config::Stored,
     limits::{
         BODY_MAX, CONFIG_MAX, DATAGRAM_MAX, HEADER_MAX, HOST_HEADER_MAX, MEMBERS_MAX, OBSERVATION_MAX, TAG_LEN,
@@ -197,14 +197,17 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
         CacheMessage::Invalidated { version },
         CacheMessage::Written { question, version, writer: node },
     ]);
-    let (transaction, decision) = (TransactionId(1), Decision::Commit);
+    let (transaction, decision, participants) = (TransactionId(1), Decision::Commit, NodeSet::first(2));
     assert_numbered(&[
         CommitMessage::Prepare { transaction },
         CommitMessage::Vote { transaction, yes: true },
-        CommitMessage::Store { transaction, decision },
+        CommitMessage::Store { transaction, decision, participants },
         CommitMessage::Stored { transaction },
         CommitMessage::Decide { transaction, decision },
-        CommitMessage::Known(CommitRecord::default()),
+        CommitMessage::Known(None),
+        CommitMessage::Ask { transaction },
+        CommitMessage::Told { transaction, decision: Some(decision) },
+        CommitMessage::Done { transaction },
     ]);
 }
 
@@ -258,8 +261,18 @@ fn every_command_has_the_number_of_the_document() {
 fn fence_and_stored_record_are_those_of_the_document() {
     assert_eq!(Fence::new(3, 130), Fence(3 * (1 << 40) + 130));
     let mut buffer = [0; 32];
-    let stored = Stored { term: Term::new(2, NodeId(3)), epoch: 300, commit: CommitRecord::default() };
-    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac02000000");
+    let (term, cache) = (Term::new(2, NodeId(3)), Cached { version: 1, value: 300 });
+    let mut stored = Stored { term, epoch: 300, cache, commit: CommitMemory::default() };
+    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), "838008ac0201ac02000000");
+    let transaction = TransactionId::new(1, 5);
+    let (ballot, participants, progress) = (2, NodeSet::first(3), Progress::Stored(Decision::Abort));
+    stored.commit.latest = Some(CommitRecord { transaction, ballot, participants, progress });
+    stored.commit.doubt = Some(transaction);
+    stored.commit.outcomes.note(NodeSet::first(1), transaction, Decision::Commit);
+    let transaction = "8580808010";
+    let commit = format!("01{transaction}0201070101" /* ballot 2, one word 111, stored, abort */);
+    let expected = format!("838008ac0201ac02{commit}01{transaction}018b80808020");
+    assert_eq!(hex(postcard::to_slice(&stored, &mut buffer).unwrap()), expected);
 }
 
 #[test]
@@ -267,7 +280,7 @@ fn the_capacities_are_those_of_the_document() {
     if MEMBERS_MAX == 64 {
         assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (677, 37, 747));
         assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (720, 1024, 1072));
-        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1440, 1280));
+        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1440, 1856));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     snapshot::Snapshot,
-    summary::{ClockSection, DeadlockSection, ElectionSection, MutexSection, Summary},
+    summary::{CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, MutexSection, Summary},
 };
 use std::fmt::Write as _;
 
@@ -53,6 +53,12 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     }
     if let Some(deadlock) = &summary.deadlock {
         locks(&mut out, &ink, deadlock);
+    }
+    if let Some(cache) = &summary.cache {
+        copies(&mut out, &ink, cache);
+    }
+    if let Some(commit) = &summary.commit {
+        transactions(&mut out, &ink, commit);
     }
     snapshots(&mut out, &ink, &summary.snapshots);
     verdict(&mut out, &ink, summary);
@@ -263,6 +269,41 @@ fn snapshots(out: &mut String, ink: &Ink, snapshots: &[Snapshot]) {
     if snapshots.len() > SNAPSHOTS_MAX {
         let _ = writeln!(out, "  and {} more snapshots: see summary.json", snapshots.len() - SNAPSHOTS_MAX);
     }
+}
+
+fn copies(out: &mut String, ink: &Ink, cache: &CacheSection) {
+    let share = cache.hit_rate.map_or(String::new(), |rate| format!(" ({:.1} % from the reader's copy)", rate * 100.0));
+    let mut parts = vec![
+        format!("{} of {}: {}{share}", cache.algorithm, span(cache.lease_us as i64), many(cache.reads, "read")),
+        many(cache.writes, "write"),
+    ];
+    for (way, name) in [(cache.by_answer, "all copies were given up"), (cache.by_expiry, "a lease had to run out")] {
+        if let Some(wait) = way.wait_us {
+            let (median, p99) = (span(wait.median), span(wait.p99));
+            parts.push(format!("{} waited {median} (p99 {p99}) where {name}", way.writes));
+        }
+    }
+    parts.push(format!("{} repeated", cache.retransmissions));
+    paragraph(out, &ink.title("Cache"), 5, &parts.join(" · "));
+}
+
+fn transactions(out: &mut String, ink: &Ink, commit: &CommitSection) {
+    let took = commit
+        .took_us
+        .map_or(String::new(), |took| format!(", decided after {} (p99 {})", span(took.median), span(took.p99)));
+    let each =
+        commit.messages_per_transaction.map_or(String::new(), |count| format!(", {count:.2} messages a transaction"));
+    let facts = format!(
+        "{}: {} of {} committed, {} aborted, {}{took}{each}, {} repeated, {} blocked at the end",
+        commit.algorithm,
+        commit.committed,
+        many(commit.transactions, "transaction"),
+        commit.aborted,
+        many(commit.refusals, "refusal"),
+        commit.retransmissions,
+        many(commit.blocked, "participant"),
+    );
+    paragraph(out, &ink.title("Transactions"), 12, &facts);
 }
 
 fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {

@@ -232,6 +232,32 @@ fn a_fence_that_shrinks_violates_fence() {
 }
 
 #[test]
+fn a_transaction_that_does_not_end_alike_everywhere_violates_commit() {
+    violates_exactly("commit-split", "commit", "is split: 0 committed it, 1 aborted it");
+    violates_exactly("commit-twice", "commit", "is decided twice: 1 committed it, 1 aborted it");
+    violates_exactly("commit-vote", "commit", "0 committed transaction 4294967297, but 1 had not voted yes");
+    violates_exactly("commit-fickle", "commit", "1 voted yes and no");
+    assert!(holds("good-commit").checked.contains(&"commit".to_owned()));
+}
+
+#[test]
+fn a_participant_that_never_learns_the_decision_violates_commit() {
+    violates_exactly("commit-blocked", "commit", "0 voted yes on transaction 4294967297 and never learned");
+}
+
+#[test]
+fn a_read_of_a_version_that_was_replaced_violates_cache() {
+    violates_exactly(
+        "cache-stale",
+        "cache",
+        "stale: 0 read version 4294967297, but 2 had acknowledged version 4294967298",
+    );
+    violates_exactly("cache-cause", "cache", "had acknowledged version 4294967298");
+    violates_exactly("cache-back", "cache", "stale: 0 read version 4294967297, but 1 had read version 4294967298");
+    assert!(holds("good-cache").checked.contains(&"cache".to_owned()));
+}
+
+#[test]
 fn a_clock_that_runs_backwards_violates_clock_monotonic() {
     violates_exactly("clock-monotonic", "clock-monotonic", "and then 400000 us");
 }

@@ -132,6 +132,36 @@ fn every_mutex_and_every_election_holds_on_emulated_boards() {
     }
 }
 
+/// Commits beside a cache with and without invalidation, in two performances: the coordinator, which is the
+/// server, dies and returns, and one datagram in fifty is lost.
+#[test]
+fn commits_and_leases_hold_on_emulated_boards() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (election, invalidate) in [("bully", true), ("detector", false)] {
+        let text = format!(
+            "name = \"services\"\nnodes = 5\nseed = 2\nduration = \"22s\"\n\
+             [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+             [election]\nalgorithm = \"{election}\"\n\
+             [commit]\nworkload = {{ every = \"200ms\" }}\nrefuse_one_in = 20\n\
+             [cache]\nlease = \"400ms\"\ninvalidate = {invalidate}\n\
+             workload = {{ read = \"50ms\", write = \"3s\" }}\n\
+             [network]\nloss = 0.02\n\
+             [[step]]\nat = \"4s\"\ncrash = 4\n[[step]]\nat = \"7s\"\nrestart = 4\n\
+             [expect]\nleader = 4\nviolations = 0\ncommits_min = 15\naborts_min = 2\nreads_min = 300\nwrites_min = 6\n"
+        );
+        let scenario = folder.path().join(format!("{election}.toml"));
+        fs::write(&scenario, text).unwrap();
+        let summary = perform(&[scenario.to_str().unwrap()], &folder.path().join(election), 0);
+        assert_eq!(summary["violations"], Value::Array(Vec::new()), "{election}");
+        let checked = summary["checked"].as_array().unwrap();
+        assert!(["cache", "commit"].iter().all(|property| checked.contains(&Value::from(*property))), "{checked:?}");
+        eprintln!("{election}: {} {}", summary["cache"], summary["commit"]);
+    }
+}
+
 /// Children of a process that are emulators.
 fn emulators(parent: &Child) -> Vec<u32> {
     let path = format!("/proc/{0}/task/{0}/children", parent.id());

@@ -145,6 +145,14 @@ pub struct Expect {
     pub deadlocks_min: Option<u64>,
     /// At least so many snapshots that were completed.
     pub snapshots_min: Option<u64>,
+    /// At least so many reads of the cached value.
+    pub reads_min: Option<u64>,
+    /// At least so many writes of it that were acknowledged.
+    pub writes_min: Option<u64>,
+    /// At least so many transactions that were committed.
+    pub commits_min: Option<u64>,
+    /// At least so many transactions that were aborted.
+    pub aborts_min: Option<u64>,
     /// So many receives whose send lies in a counted gap of the telemetry.
     pub gaps: Option<u64>,
     /// So many violations.

@@ -100,7 +100,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let election = election(root)?;
     let (mutex, mut resources, token_rest) = mutex(root, &ids)?;
     let locks = deadlock::locks(root, &mut resources)?;
-    let cache = services::cache(root)?;
+    let cache = services::cache(root, clock.sync)?;
     let commit = services::commit(root)?;
     let snapshots = services::snapshots(root)?;
     let network = network(root)?;
@@ -474,6 +474,10 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
             "transactions_min",
             "deadlocks_min",
             "snapshots_min",
+            "commits_min",
+            "reads_min",
+            "writes_min",
+            "aborts_min",
             "gaps",
             "violations",
         ],
@@ -488,6 +492,10 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("transactions_min", &mut expect.transactions_min),
         ("deadlocks_min", &mut expect.deadlocks_min),
         ("snapshots_min", &mut expect.snapshots_min),
+        ("reads_min", &mut expect.reads_min),
+        ("writes_min", &mut expect.writes_min),
+        ("commits_min", &mut expect.commits_min),
+        ("aborts_min", &mut expect.aborts_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {

@@ -6,7 +6,8 @@ use crate::{
     reader::{Field, Section},
 };
 use compasso_wire::{
-    config::{Cache, Commit, SnapshotMethod},
+    Duration,
+    config::{Cache, ClockChoice, Commit, SnapshotMethod},
     limits::RESOURCES_MAX,
 };
 
@@ -39,19 +40,40 @@ pub(crate) fn name(field: &Field<'_>) -> Result<String, ScenarioError> {
 }
 
 /// `[cache]`.
-pub(crate) fn cache(root: &Section<'_>) -> Result<Option<Cache>, ScenarioError> {
-    match root.get("cache") {
-        Some(field) => Err(field.error("`cache` is a known name, but this version does not perform it yet")),
-        None => Ok(None),
+pub(crate) fn cache(root: &Section<'_>, sync: ClockChoice) -> Result<Option<Cache>, ScenarioError> {
+    let Some(section) = section(root, "cache")? else { return Ok(None) };
+    section.refuse_unknown(&["lease", "invalidate", "workload"], &[])?;
+    if sync == ClockChoice::None {
+        return Err(section.error("expected [clock] sync to be other than \"none\": leases end by cluster time"));
     }
+    let lease = positive(&section.require("lease", "how long a copy is valid, like \"500ms\"")?)?;
+    let invalidate = section.get("invalidate").map_or(Ok(true), |field| field.boolean())?;
+    let mut cache = Cache { lease, invalidate, read_every: None, write_every: None };
+    if let Some(field) = section.get("workload") {
+        let table = field.table("a table like { read = \"20ms\", write = \"400ms\" }")?;
+        table.refuse_unknown(&["read", "write"], &[])?;
+        cache.read_every = table.get("read").map(|field| positive(&field)).transpose()?;
+        cache.write_every = table.get("write").map(|field| positive(&field)).transpose()?;
+    }
+    Ok(Some(cache))
 }
 
 /// `[commit]`.
 pub(crate) fn commit(root: &Section<'_>) -> Result<Option<Commit>, ScenarioError> {
-    match root.get("commit") {
-        Some(field) => Err(field.error("`commit` is a known name, but this version does not perform it yet")),
-        None => Ok(None),
-    }
+    let Some(section) = section(root, "commit")? else { return Ok(None) };
+    section.refuse_unknown(&["workload", "refuse_one_in"], &[])?;
+    let every = match section.get("workload") {
+        Some(field) => {
+            let table = field.table("a table like { every = \"300ms\" }")?;
+            table.refuse_unknown(&["every"], &[])?;
+            Some(positive(&table.require("every", "a duration like \"300ms\"")?)?)
+        }
+        None => None,
+    };
+    let refuse_one_in = section
+        .get("refuse_one_in")
+        .map_or(Ok(0), |field| field.integer(0..=u64::from(u16::MAX), "of how many votes one is no; 0: never"))?;
+    Ok(Some(Commit { every, refuse_one_in: refuse_one_in as u16 }))
 }
 
 /// `[snapshot]`.
@@ -61,4 +83,12 @@ pub(crate) fn snapshots(root: &Section<'_>) -> Result<SnapshotMethod, ScenarioEr
     section.get("method").map_or(Ok(SnapshotMethod::Markers), |field| {
         field.choose(&[("markers", SnapshotMethod::Markers), ("unsynchronized", SnapshotMethod::Unsynchronized)], &[])
     })
+}
+
+/// A span of more than no time.
+pub(crate) fn positive(field: &Field<'_>) -> Result<Duration, ScenarioError> {
+    match field.duration()? {
+        Duration::ZERO => Err(field.error("expected more than no time")),
+        span => Ok(span),
+    }
 }

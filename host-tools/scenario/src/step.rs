@@ -118,7 +118,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 18] = [
+const ACTIONS: [&str; 21] = [
     "crash",
     "restart",
     "pause",
@@ -137,12 +137,14 @@ const ACTIONS: [&str; 18] = [
     "snapshot",
     "leap",
     "time_server",
+    "transaction",
+    "read",
+    "write",
 ];
-const LATER_ACTIONS: [&str; 3] = ["read", "write", "transaction"];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
     let known: Vec<&str> = std::iter::once("at").chain(ACTIONS).collect();
-    section.refuse_unknown(&known, &LATER_ACTIONS)?;
+    section.refuse_unknown(&known, &[])?;
     let at_field = section.require("at", "a moment like \"5s\"")?;
     let at = at_field.duration()?;
     if at > scenario.duration {
@@ -174,6 +176,25 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
         "elect" => Action::Elect(field.id(ids)?),
         "lock" | "drop_token" if scenario.mutex.algorithm == MutexChoice::None => {
             return Err(field.error(format!("expected no `{name}` step while [mutex] algorithm is \"none\"")));
+        }
+        "read" | "write" if scenario.cache.is_none() => {
+            return Err(field.error(format!("expected no `{name}` step without a [cache] section")));
+        }
+        "read" => Action::Read(field.id(ids)?),
+        "write" => Action::Write(field.id(ids)?),
+        "transaction" if scenario.commit.is_none() => {
+            return Err(field.error("expected no `transaction` step without a [commit] section"));
+        }
+        "transaction" => {
+            let table = field.table("a table like { refuse = [2] }, or {}")?;
+            table.refuse_unknown(&["refuse"], &[])?;
+            let refuse = match table.get("refuse") {
+                Some(list) => {
+                    list.list("a list of ids like [2]")?.iter().map(|id| id.id(ids)).collect::<Result<_, _>>()?
+                }
+                None => Vec::new(),
+            };
+            Action::Transaction { refuse }
         }
         "heal" | "drop_token" => match (field.boolean()?, name) {
             (true, "heal") => Action::Heal,

@@ -54,7 +54,7 @@ impl Life {
         loop {
             while let Some(effect) = self.node.poll_effect() {
                 match effect {
-                    Effect::Store(stored) => caused.stored = Some(stored),
+                    Effect::Store => caused.stored = Some(*self.node.stored()),
                     Effect::SetRate { ppb } => self.crystal.set_rate(true_ns, ppb),
                     Effect::TelemetryAcknowledged { .. } => {}
                 }

@@ -220,7 +220,8 @@ fn what_was_promised_is_stored_before_anything_that_depends_on_it_leaves() {
     while node.poll_transmit(Instant(0), &mut buffer).is_some() {}
     node.handle(Instant(400_000), Input::Timeout);
     assert!(node.poll_transmit(Instant(400_000), &mut buffer).is_none(), "a claim left before it was stored");
-    let Some(Effect::Store(stored)) = node.poll_effect() else { panic!("nothing to store") };
+    assert_eq!(node.poll_effect(), Some(Effect::Store), "nothing to store");
+    let stored = *node.stored();
     assert_eq!(stored.term, Term::new(1, NodeId(2)));
     assert!(node.poll_transmit(Instant(400_000), &mut buffer).is_some());
 }

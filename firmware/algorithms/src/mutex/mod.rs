@@ -16,7 +16,7 @@ mod queue;
 pub mod ricart_agrawala;
 pub mod suzuki_kasami;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod token_ring;
 pub mod voting;
 pub mod voting_sets;

@@ -3,9 +3,11 @@
 //! A property that the trace's algorithms do not promise, or for which the trace holds no
 //! evidence, is listed as not checked with the reason, never passed silently.
 
+mod cache;
 mod causality;
 mod clock_bound;
 mod clock_monotonic;
+mod commit;
 mod cut;
 pub(crate) mod deadlock;
 mod e1;
@@ -31,7 +33,7 @@ use std::collections::BTreeMap;
 pub(crate) use me2::{has_time_left, troubles};
 
 /// All properties, by their names in a violation.
-pub const PROPERTIES: [&str; 12] = [
+pub const PROPERTIES: [&str; 14] = [
     "ME1",
     "ME2",
     "ME3",
@@ -44,6 +46,8 @@ pub const PROPERTIES: [&str; 12] = [
     "causality",
     "cut",
     "deadlock",
+    "commit",
+    "cache",
 ];
 
 /// The verdict on a trace.
@@ -102,6 +106,8 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
     fence::check(trace, entries, &mut findings);
     clock_monotonic::check(trace, &mut findings);
     deadlock::check(trace, entries, &mut findings);
+    commit::check(trace, &mut findings);
+    cache::check(trace, &mut findings);
     clock_bound::check(trace, claims, &mut findings);
     cut::check(trace, &mut findings);
     findings.finish();

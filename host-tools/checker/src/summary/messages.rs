@@ -8,6 +8,12 @@ const ELECTION_HARDENING: [&str; 5] = ["heartbeat", "heartbeat_ack", "alive", "c
 const MUTEX: [&str; 11] =
     ["token", "request", "grant", "denied", "acknowledge", "ok", "deferred", "release", "inquire", "yield", "fail"];
 const MUTEX_HARDENING: [&str; 5] = ["ack", "census", "census_reply", "access", "access_reply"];
+const COMMIT: [&str; 3] = ["prepare", "vote", "decision"];
+const COMMIT_HARDENING: [&str; 6] =
+    ["decision_store", "decision_stored", "decision_done", "commit_known", "commit_ask", "commit_told"];
+const CACHE: [&str; 6] =
+    ["cache_read", "cache_copy", "cache_write", "cache_written", "cache_invalidate", "cache_invalidated"];
+const CACHE_HARDENING: [&str; 3] = ["cache_known", "cache_store", "cache_stored"];
 const CLOCK: [&str; 2] = ["time_request", "time_reply"];
 const LOCKS: [&str; 9] = [
     "lock_request",
@@ -73,6 +79,30 @@ impl Messages {
 
     pub(super) fn locks_again(&self) -> u64 {
         self.repeats(&LOCKS)
+    }
+
+    pub(super) fn commit(&self) -> BTreeMap<String, u64> {
+        self.sent(&COMMIT)
+    }
+
+    pub(super) fn commit_again(&self) -> u64 {
+        self.repeats(&COMMIT)
+    }
+
+    pub(super) fn commit_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&COMMIT_HARDENING)
+    }
+
+    pub(super) fn cache(&self) -> BTreeMap<String, u64> {
+        self.sent(&CACHE)
+    }
+
+    pub(super) fn cache_again(&self) -> u64 {
+        self.repeats(&CACHE)
+    }
+
+    pub(super) fn cache_hardening(&self) -> BTreeMap<String, u64> {
+        self.sent(&CACHE_HARDENING)
     }
 
     pub(super) fn clock(&self) -> BTreeMap<String, u64> {

@@ -1,6 +1,8 @@
 //! The summary of a run: `summary.json`, and what a person reads.
 
+mod cache;
 mod clock;
+mod commit;
 mod deadlock;
 mod leadership;
 mod messages;
@@ -11,8 +13,8 @@ mod stats;
 pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};
 pub use sections::{
-    ClockSection, DeadlockSection, ElectionSection, Expectation, Found, Injected, MutexSection, NetworkSection,
-    NetworkStats, Skew, Summary,
+    CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, Expectation, Found, Injected,
+    MutexSection, NetworkSection, NetworkStats, Skew, Summary, WriteWait,
 };
 pub use stats::{MedianMax, RoundTrip, Stats};
 
@@ -84,6 +86,8 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
             .then(|| clock::section(scenario, &trace, &leadership, &messages, &claims)),
         deadlock: scenario.locks.map(|locks| deadlock::section(scenario, &locks, &trace, &entries, &messages)),
         snapshots: Snapshot::all(&trace),
+        cache: scenario.cache.as_ref().map(|options| cache::section(options, &trace, &messages)),
+        commit: scenario.commit.map(|_| commit::section(&trace, &messages)),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),
@@ -219,6 +223,12 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     at_least("deadlocks_min", expect.deadlocks_min, deadlock.map_or(0, |deadlock| deadlock.found.len() as u64));
     let complete = summary.snapshots.iter().filter(|snapshot| snapshot.complete).count();
     at_least("snapshots_min", expect.snapshots_min, complete as u64);
+    let cache = summary.cache.as_ref();
+    at_least("reads_min", expect.reads_min, cache.map_or(0, |cache| cache.reads));
+    at_least("writes_min", expect.writes_min, cache.map_or(0, |cache| cache.writes));
+    let commit = summary.commit.as_ref();
+    at_least("commits_min", expect.commits_min, commit.map_or(0, |commit| commit.committed));
+    at_least("aborts_min", expect.aborts_min, commit.map_or(0, |commit| commit.aborted));
     if let Some(wanted) = expect.gaps {
         let gaps =
             summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));

@@ -46,6 +46,10 @@ pub struct Summary {
     /// The snapshots that were taken; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Snapshot>,
+    /// The cache; nothing if the scenario has none.
+    pub cache: Option<CacheSection>,
+    /// The atomic commit; nothing if the scenario has none.
+    pub commit: Option<CommitSection>,
     /// The network.
     pub network: NetworkSection,
     /// What the stage did.
@@ -227,6 +231,71 @@ pub struct ClockSection {
     pub messages: BTreeMap<String, u64>,
     /// Corrections made.
     pub syncs: u64,
+}
+
+/// The cache.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CacheSection {
+    /// How old copies are got rid of.
+    pub algorithm: String,
+    /// How long a copy is valid.
+    pub lease_us: u64,
+    /// Reads, all nodes together.
+    pub reads: u64,
+    /// Those from the reader's own copy.
+    pub hits: u64,
+    /// The share of those.
+    pub hit_rate: Option<f64>,
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// From the server's beginning to its acknowledgement.
+    pub write_wait_us: Option<Stats>,
+    /// The fast path: all who held a copy gave it up, or nobody held one.
+    pub by_answer: WriteWait,
+    /// Some lease had to run out.
+    pub by_expiry: WriteWait,
+    /// Messages of reading and writing, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Repeats of those.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds.
+    pub hardening_messages: BTreeMap<String, u64>,
+}
+
+/// What writes waited that went one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct WriteWait {
+    /// How many.
+    pub writes: u64,
+    /// From the server's beginning to its acknowledgement.
+    pub wait_us: Option<RoundTrip>,
+}
+
+/// The atomic commit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CommitSection {
+    /// Its algorithm.
+    pub algorithm: String,
+    /// Transactions begun.
+    pub transactions: u64,
+    /// Those that happened everywhere.
+    pub committed: u64,
+    /// Those that happened nowhere.
+    pub aborted: u64,
+    /// Votes that were no.
+    pub refusals: u64,
+    /// Participants that voted yes and did not know the decision when the run ended.
+    pub blocked: u64,
+    /// Textbook messages, first transmissions.
+    pub messages: BTreeMap<String, u64>,
+    /// Those, for each transaction.
+    pub messages_per_transaction: Option<f64>,
+    /// From the beginning until the last participant has decided.
+    pub took_us: Option<Stats>,
+    /// Repeats of textbook messages.
+    pub retransmissions: u64,
+    /// Messages that only hardening adds.
+    pub hardening_messages: BTreeMap<String, u64>,
 }
 
 /// What a stage's network did.

@@ -142,9 +142,9 @@ pub enum Event {
     /// A write has begun.
     Writing { version: u64 },
     /// A write is acknowledged.
-    Written { version: u64 },
+    Written { version: u64, expired: bool },
     /// A transaction begins.
-    Transaction { transaction: u64 },
+    Transaction { transaction: u64, participants: Vec<u16> },
     /// The node voted.
     Voted { transaction: u64, yes: bool },
     /// The transaction has ended here.

@@ -114,8 +114,11 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::Utc { seconds, leap } => Event::Utc { seconds, leap },
         Seen::Read { version, cached } => Event::Read { version, cached },
         Seen::Writing { version } => Event::Writing { version },
-        Seen::Written { version } => Event::Written { version },
-        Seen::Transaction { transaction } => Event::Transaction { transaction: transaction.0 },
+        Seen::Written { version, expired } => Event::Written { version, expired },
+        Seen::Transaction { transaction, participants } => Event::Transaction {
+            transaction: transaction.0,
+            participants: participants.iter().filter_map(|position| ids.get(position).copied()).collect(),
+        },
         Seen::Voted { transaction, yes } => Event::Voted { transaction: transaction.0, yes },
         Seen::Decided { transaction, decision } => {
             Event::Decided { transaction: transaction.0, commit: decision == Decision::Commit }

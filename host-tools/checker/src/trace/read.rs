@@ -234,8 +234,14 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             cached: optional(map, "cached", Value::as_bool)?.unwrap_or(false),
         },
         "writing" => Event::Writing { version: required(map, "version", Value::as_u64)? },
-        "written" => Event::Written { version: required(map, "version", Value::as_u64)? },
-        "transaction" => Event::Transaction { transaction: required(map, "transaction", Value::as_u64)? },
+        "written" => Event::Written {
+            version: required(map, "version", Value::as_u64)?,
+            expired: optional(map, "expired", Value::as_bool)?.unwrap_or(false),
+        },
+        "transaction" => Event::Transaction {
+            transaction: required(map, "transaction", Value::as_u64)?,
+            participants: required(map, "participants", as_ids)?,
+        },
         "voted" => Event::Voted {
             transaction: required(map, "transaction", Value::as_u64)?,
             yes: required(map, "yes", Value::as_bool)?,

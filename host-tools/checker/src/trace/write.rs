@@ -171,8 +171,17 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "version", version);
             number(out, "cached", cached);
         }
-        Event::Writing { version } | Event::Written { version } => number(out, "version", version),
-        Event::Transaction { transaction } => number(out, "transaction", transaction),
+        Event::Writing { version } => number(out, "version", version),
+        Event::Written { version, expired } => {
+            number(out, "version", version);
+            if *expired {
+                number(out, "expired", true);
+            }
+        }
+        Event::Transaction { transaction, participants } => {
+            number(out, "transaction", transaction);
+            ids(out, "participants", participants);
+        }
         Event::Voted { transaction, yes } => {
             number(out, "transaction", transaction);
             number(out, "yes", yes);

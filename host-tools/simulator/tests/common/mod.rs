@@ -25,6 +25,15 @@ pub fn scenario(seed: u64, seconds: u64, network: &str, workload: &str, steps: &
 
 /// Crashes, returns, pauses, partitions and lost tokens, when and to whom the seed decides.
 pub fn storm(seed: u64, election: &str, mutex: &str) -> Scenario {
+    let sections = format!(
+        "[clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
+         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"100ms\", hold = \"5ms\" }}\n"
+    );
+    storm_of(seed, election, &sections)
+}
+
+/// The same weather for whatever these sections perform; without turns no token is lost.
+pub fn storm_of(seed: u64, election: &str, sections: &str) -> Scenario {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut steps = String::new();
     let mut at_ms = 3000;
@@ -32,7 +41,8 @@ pub fn storm(seed: u64, election: &str, mutex: &str) -> Scenario {
         at_ms += dice.u64(500..3000);
         let lasts = dice.u64(300..4500);
         let id = dice.u16(0..5);
-        let (begin, end) = match dice.u8(0..4) {
+        let kinds = if sections.contains("[mutex]") { 4 } else { 3 };
+        let (begin, end) = match dice.u8(0..kinds) {
             0 => (format!("crash = {id}"), format!("restart = {id}")),
             1 => (format!("pause = {id}"), format!("resume = {id}")),
             2 => {
@@ -53,9 +63,7 @@ pub fn storm(seed: u64, election: &str, mutex: &str) -> Scenario {
     let seconds = at_ms / 1000 + 16;
     let text = format!(
         "name = \"storm\"\nnodes = 5\nseed = {seed}\nduration = \"{seconds}s\"\n\
-         [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
-         [election]\nalgorithm = \"{election}\"\n\
-         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"100ms\", hold = \"5ms\" }}\n\
+         [election]\nalgorithm = \"{election}\"\n{sections}\
          [network]\ndelay = \"200us..5ms\"\nloss = 0.05\nduplicate = 0.02\nreorder = 0.05\n{steps}"
     );
     Scenario::parse(&text, "storm").unwrap_or_else(|error| panic!("{error}\n{text}"))

@@ -210,7 +210,7 @@ impl<'a> Cluster<'a> {
         let now = Instant(self.now_us);
         while let Some(effect) = node.poll_effect() {
             match effect {
-                Effect::Store(_) | Effect::SetRate { .. } | Effect::TelemetryAcknowledged { .. } => {}
+                Effect::Store | Effect::SetRate { .. } | Effect::TelemetryAcknowledged { .. } => {}
             }
         }
         loop {
