@@ -41,3 +41,8 @@ pub mod workload;
 
 pub use node::{Effect, Input, Node};
 pub use transmit::Transmit;
+
+/// The example in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -175,23 +175,15 @@ pub fn deadlock(rows: &[deadlock::Row], nodes: u16, stage: &str, message_us: f64
         definition(&mut out, &line, 15);
     }
     out.push('\n');
-    note(
+    definition(
         &mut out,
-        "low load: one transaction at a time, k = 2 resources with their homes elsewhere; 3 messages a lock,",
+        "low load: one transaction at a time, k = 2 resources with their homes elsewhere; 3 messages a lock, avoid \
+         also sends the claim; delay from request to grant, 2 message times. full load: everybody takes 2 of N \
+         resources (at most 8) in any order, again and again. per s: transactions of all nodes; given: times a \
+         transaction gave everything back; wait: mean from request to grant, in message times; closed: circles in \
+         the true wait-for graph; found: reported by a probe; standing: never broken.",
+        0,
     );
-    note(
-        &mut out,
-        "avoid also sends the claim; delay from request to grant, 2 message times. full load: everybody takes",
-    );
-    note(
-        &mut out,
-        "2 of N resources (at most 8) in any order, again and again. per s: transactions of all nodes; given:",
-    );
-    note(
-        &mut out,
-        "times a transaction gave everything back; wait: mean from request to grant, in message times; closed:",
-    );
-    note(&mut out, "circles in the true wait-for graph; found: reported by a probe; standing: never broken.");
     out
 }
 
