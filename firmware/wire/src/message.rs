@@ -4,7 +4,7 @@ use crate::{
     cache::CacheMessage,
     commit::CommitMessage,
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    limits::{MEMBERS_MAX, TURNS_MAX},
     lists::RingList,
     locks::{LockMessage, ResourceSet},
     time::{ClusterTime, Duration, Instant, Leap},
@@ -26,7 +26,7 @@ pub struct VectorEntry {
 pub struct Vector(pub Vec<VectorEntry, MEMBERS_MAX>);
 
 /// What every datagram begins with.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Header {
     /// Which cluster this belongs to.
     pub cluster: u32,
@@ -76,7 +76,7 @@ pub struct Heartbeat {
     /// The leader has cluster time to give.
     pub has_time: bool,
     /// The highest fence of each resource that the view's members know.
-    pub fences: Vec<Fence, RESOURCES_MAX>,
+    pub fences: Vec<Fence, TURNS_MAX>,
 }
 
 /// A follower's answer to a heartbeat: acceptance of term and view, and request for a lease.
@@ -101,7 +101,7 @@ pub struct HeartbeatAck {
     /// This node has cluster time.
     pub has_time: bool,
     /// The highest fence of each resource that this node has seen.
-    pub fences: Vec<Fence, RESOURCES_MAX>,
+    pub fences: Vec<Fence, TURNS_MAX>,
 }
 
 /// What the elections say. Every message carries the term that its originator claims.

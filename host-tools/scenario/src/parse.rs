@@ -13,7 +13,7 @@ use compasso_algorithms::mutex::voting_sets::{self, Flaw};
 use compasso_wire::{
     Duration, NodeSet,
     config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    limits::{MEMBERS_MAX, TURNS_MAX},
 };
 use std::path::Path;
 use toml::de::DeTable;
@@ -287,7 +287,7 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duratio
         token_rest = rest;
     }
     if let Some(field) = section.get("resources") {
-        resources = services::resources(&field, &[], RESOURCES_MAX)?;
+        resources = services::resources(&field, &[], TURNS_MAX)?;
         mutex.resources = resources.len() as u8;
     }
     Ok((mutex, resources, token_rest))
