@@ -15,6 +15,9 @@ pub const RESOURCES_MAX: usize = 16;
 /// How many of them may be locked in transactions: what a deadlock's circle can be made of.
 pub const LOCKS_MAX: usize = 8;
 
+/// How many files the nodes of a scenario may save and build.
+pub const FILES_MAX: usize = 8;
+
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
 
