@@ -199,6 +199,10 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
         CacheMessage::Invalidated { version },
         CacheMessage::Written { question, version, writer: node },
     ]);
+    assert_numbered(&[
+        MakeMessage::Ask { file: 0, number: 1 },
+        MakeMessage::Source { file: 0, number: 1, saved: None },
+    ]);
     let (transaction, decision, participants) = (TransactionId(1), Decision::Commit, NodeSet::first(2));
     assert_numbered(&[
         CommitMessage::Prepare { transaction },
