@@ -21,9 +21,11 @@ fn perform(text: &str, folder: &Path, name: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// What each life told of UTC: seconds, and whether it was the inserted one.
-fn told(trace: &Path) -> Vec<((u64, u64), Vec<(i64, bool)>)> {
-    let mut told: Vec<((u64, u64), Vec<(i64, bool)>)> = Vec::new();
+/// A life, and what it told of UTC: seconds, and whether each was the inserted one.
+type Told = ((u64, u64), Vec<(i64, bool)>);
+
+fn told(trace: &Path) -> Vec<Told> {
+    let mut told: Vec<Told> = Vec::new();
     for line in fs::read_to_string(trace).unwrap().lines() {
         let event: Value = serde_json::from_str(line).unwrap();
         if event["event"] != "utc" {

@@ -188,10 +188,7 @@ pub fn deadlock(rows: &[deadlock::Row], nodes: u16, stage: &str, message_us: f64
         &mut out,
         "2 of N resources (at most 8) in any order, again and again. per s: transactions of all nodes; given:",
     );
-    note(
-        &mut out,
-        "times a transaction gave everything back; wait: mean from request to grant, in message times; closed:",
-    );
+    note(&mut out, "times a transaction gave all back; wait: mean from request to grant, in message times; closed:");
     note(&mut out, "circles in the true wait-for graph; found: reported by a probe; standing: never broken.");
     out
 }
