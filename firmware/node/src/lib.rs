@@ -26,6 +26,7 @@ pub mod delivery;
 pub mod journal;
 mod leading;
 mod locks;
+mod make;
 pub mod membership;
 mod mutex;
 mod node;

@@ -7,6 +7,7 @@ use crate::{
     delivery::Delivery,
     journal::Journal,
     locks::LockService,
+    make::Files,
     membership::{Holdings, Membership},
     mutex::resource_id,
     session::Sessions,
@@ -92,6 +93,7 @@ pub struct Node {
     pub(crate) locks: LockService,
     pub(crate) cache: CacheService,
     pub(crate) commit: CommitService,
+    pub(crate) files: Files,
     pub(crate) snapshots: Snapshots,
     pub(crate) outgoing: Deque<(NodeId, Outgoing), OUTGOING_MAX>,
     pub(crate) effects: Deque<Effect, EFFECTS_MAX>,
@@ -168,6 +170,7 @@ impl Node {
             locks: LockService::new(config, now),
             cache: CacheService::new(config, now),
             commit: CommitService::new(config, now),
+            files: Files::default(),
             snapshots: Snapshots::default(),
             outgoing: Deque::new(),
             effects: Deque::new(),
@@ -468,6 +471,8 @@ impl Node {
             Command::Write => self.write_cached(now),
             Command::Transaction => self.begin_transaction(now),
             Command::Refuse => self.commit.refuse_next(),
+            Command::Edit { file } => self.edit(now, file),
+            Command::Build { file, source } => self.build(now, file, source),
         }
     }
 

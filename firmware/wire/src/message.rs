@@ -7,6 +7,7 @@ use crate::{
     limits::{MEMBERS_MAX, TURNS_MAX},
     lists::RingList,
     locks::{LockMessage, ResourceSet},
+    make::MakeMessage,
     time::{ClusterTime, Duration, Instant, Leap},
 };
 use heapless::Vec;
@@ -313,6 +314,8 @@ pub enum Payload {
         /// Which label.
         label: u16,
     },
+    /// Of saving and building files.
+    Make(MakeMessage),
 }
 
 /// What the host asks of a node.
@@ -385,6 +388,18 @@ pub enum Command {
     Transaction,
     /// Vote no the next time it is asked.
     Refuse,
+    /// Save a source.
+    Edit {
+        /// Which file.
+        file: u8,
+    },
+    /// Build an object anew, if its source is younger.
+    Build {
+        /// Which file.
+        file: u8,
+        /// Who has the source.
+        source: NodeId,
+    },
 }
 
 /// A batch of observations on its way to the collector.
@@ -660,6 +675,10 @@ kinds! {
     Marker = "marker",
     /// A step's message.
     Labelled = "label",
+    /// Of `make`.
+    MakeAsk = "make_ask",
+    /// Of `make`.
+    MakeSource = "make_source",
     /// Of Berkeley's algorithm.
     Correction = "correction",
     /// Of the keeper.
@@ -742,6 +761,8 @@ impl Payload {
             },
             Payload::Marker { .. } => Kind::Marker,
             Payload::Labelled { .. } => Kind::Labelled,
+            Payload::Make(MakeMessage::Ask { .. }) => Kind::MakeAsk,
+            Payload::Make(MakeMessage::Source { .. }) => Kind::MakeSource,
         }
     }
 
@@ -749,7 +770,7 @@ impl Payload {
     #[must_use]
     pub fn epoch(&self) -> Option<u32> {
         match self {
-            Payload::Election(_) | Payload::Labelled { .. } => None,
+            Payload::Election(_) | Payload::Labelled { .. } | Payload::Make(_) => None,
             Payload::Mutex { epoch, .. }
             | Payload::Locks { epoch, .. }
             | Payload::Cache { epoch, .. }

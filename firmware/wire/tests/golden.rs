@@ -12,6 +12,7 @@ use compasso_wire::{
         TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
     locks::{Age, Hop, LockMessage, ResourceSet},
+    make::MakeMessage,
     message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
     open,
     page::STORED_SLOT_LEN,
@@ -168,6 +169,7 @@ fn every_message_of_an_algorithm_has_the_number_of_the_document() {
         Payload::Commit { epoch: 1, message: CommitMessage::Prepare { transaction: TransactionId(1) } },
         Payload::Marker { epoch: 1, snapshot: 1 },
         Payload::Labelled { label: 1 },
+        Payload::Make(MakeMessage::Ask { file: 0, number: 1 }),
     ]);
 }
 
@@ -198,6 +200,10 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
         CacheMessage::Invalidate { version },
         CacheMessage::Invalidated { version },
         CacheMessage::Written { question, version, writer: node },
+    ]);
+    assert_numbered(&[
+        MakeMessage::Ask { file: 0, number: 1 },
+        MakeMessage::Source { file: 0, number: 1, saved: None },
     ]);
     let (transaction, decision, participants) = (TransactionId(1), Decision::Commit, NodeSet::first(2));
     assert_numbered(&[
@@ -256,6 +262,8 @@ fn every_command_has_the_number_of_the_document() {
         Command::Write,
         Command::Transaction,
         Command::Refuse,
+        Command::Edit { file: 0 },
+        Command::Build { file: 0, source: NodeId(1) },
     ]);
 }
 

@@ -54,7 +54,8 @@ fn a_simulated_concert_holds_and_leaves_its_folder() {
     assert_eq!(json(&again)["events"], summary["events"]);
 }
 
-const PROPERTIES: [&str; 14] = [
+const PROPERTIES: [&str; 15] = [
+    "make",
     "ME1",
     "ME2",
     "ME3",
