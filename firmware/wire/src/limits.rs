@@ -15,13 +15,11 @@ pub const TURNS_MAX: usize = 8;
 /// How many may be locked in transactions: what a deadlock's circle can be made of.
 pub const LOCKS_MAX: usize = 8;
 
-<<<<<<< HEAD
 /// How many named resources there may be in all.
 pub const RESOURCES_MAX: usize = TURNS_MAX + LOCKS_MAX;
-=======
+
 /// How many files the nodes of a scenario may save and build.
 pub const FILES_MAX: usize = 8;
->>>>>>> time
 
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
