@@ -1,8 +1,8 @@
 //! From reset to the node: who am I, and then run behind whatever device the image has.
 
-use crate::identity;
+use crate::{crash, identity, memory};
 use compasso_node::Node;
-use compasso_runtime::{Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run};
+use compasso_runtime::{Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run};
 use compasso_wire::{Instant, NodeConfig, address, config::Stored};
 use embassy_net::{Runner, Stack, StackResources};
 use embassy_net_driver::Driver;
@@ -11,13 +11,8 @@ use embassy_rp::{
     gpio::{AnyPin, Level, Output},
 };
 use embassy_time::Timer;
-use static_cell::{ConstStaticCell, StaticCell};
+use static_cell::StaticCell;
 
-/// How many bytes of observations wait for the collector.
-const RING_LEN: usize = 16 * 1024;
-
-static RING: Ring<RING_LEN> = Ring::new();
-static BUFFERS: ConstStaticCell<Buffers> = ConstStaticCell::new(Buffers::new());
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
 static NODE: StaticCell<Node> = StaticCell::new();
 static SOCKETS: StaticCell<StackResources<SOCKETS_MAX>> = StaticCell::new();
@@ -39,6 +34,8 @@ pub struct Booted {
 
 /// Reads who this board is. A board that is nobody stays here, blinks and says so.
 pub async fn boot(parts: Parts) -> Booted {
+    memory::guard_boot();
+    crash::report();
     let config = match identity::read() {
         Ok(config) => &*CONFIG.init(config),
         Err(_) => refuse(parts).await,
@@ -80,7 +77,9 @@ impl Booted {
         stack.wait_link_up().await;
         let node = make_node(self.config);
         defmt::info!("node {=u16} at 10.77.{=u8}.{=u8}", self.config.me.0, self.ipv4[2], self.ipv4[3]);
-        run(node, self.config, stack, &mut Rp2040, &RING, BUFFERS.take()).await
+        // SAFETY: there is one board, and it is gone now.
+        let memory = unsafe { memory::claim() };
+        run(node, self.config, stack, &mut Rp2040, &memory.ring, &mut memory.buffers).await
     }
 }
 

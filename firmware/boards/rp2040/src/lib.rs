@@ -11,6 +11,8 @@ mod crash;
 #[cfg(target_os = "none")]
 mod identity;
 #[cfg(target_os = "none")]
+mod memory;
+#[cfg(target_os = "none")]
 pub mod w5500;
 
 #[cfg(target_os = "none")]
