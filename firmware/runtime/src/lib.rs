@@ -15,6 +15,7 @@ pub mod link;
 mod log;
 pub mod outbox;
 pub mod ring;
+pub mod stamps;
 
 pub use driver::{Buffers, DATAGRAMS_QUEUED, PACKETS_QUEUED, SOCKETS_MAX, network_config, run};
 
@@ -42,4 +43,9 @@ pub trait Board {
 
     /// Reads both clocks at one moment.
     fn clocks(&self) -> Clocks;
+}
+
+/// Hardware time, by the board's time driver.
+fn now() -> Instant {
+    Instant(embassy_time::Instant::now().as_micros())
 }

@@ -2,7 +2,7 @@
 
 use crate::{crash, identity, memory};
 use compasso_node::Node;
-use compasso_runtime::{Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run};
+use compasso_runtime::{Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run, stamps::Stamps};
 use compasso_wire::{Instant, NodeConfig, address, config::Stored};
 use embassy_net::{Runner, Stack, StackResources};
 use embassy_net_driver::Driver;
@@ -13,6 +13,8 @@ use embassy_rp::{
 use embassy_time::Timer;
 use static_cell::StaticCell;
 
+/// When frames arrived: a device that can tell puts it here.
+pub static STAMPS: Stamps = Stamps::new();
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
 static NODE: StaticCell<Node> = StaticCell::new();
 static SOCKETS: StaticCell<StackResources<SOCKETS_MAX>> = StaticCell::new();
@@ -65,7 +67,7 @@ impl Booted {
     /// The network on a device. The runner wants a task of its own.
     pub fn network<D: Driver>(&self, device: D) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
         embassy_net::new(
-            DerivedMac::new(device, self.ipv4),
+            DerivedMac::new(device, self.ipv4, &STAMPS),
             network_config(self.ipv4),
             SOCKETS.init_with(StackResources::new),
             u64::from(self.config.seed),
@@ -79,7 +81,7 @@ impl Booted {
         defmt::info!("node {=u16} at 10.77.{=u8}.{=u8}", self.config.me.0, self.ipv4[2], self.ipv4[3]);
         // SAFETY: there is one board, and it is gone now.
         let memory = unsafe { memory::claim() };
-        run(node, self.config, stack, &mut Rp2040, &memory.ring, &mut memory.buffers).await
+        run(node, self.config, stack, &STAMPS, &mut Rp2040, &memory.ring, &mut memory.buffers).await
     }
 }
 
