@@ -2,7 +2,13 @@
 //! asks. The network stack is a task of its own, spawned by the board: a socket wakes the stack
 //! whenever it is asked for a datagram, so that both in one task would never sleep.
 
-use crate::{Board, log, now, outbox::Outbox, ring::Ring, stamps::Stamps};
+use crate::{
+    Board, log, now,
+    outbox::Outbox,
+    ring::Ring,
+    signals::{Signals, signals},
+    stamps::Stamps,
+};
 use compasso_node::{Effect, Input, Node};
 use compasso_wire::{
     Instant, NodeConfig, NodeId, address,
@@ -96,6 +102,8 @@ pub async fn run<const N: usize>(
         stamps,
         board,
         told: now(),
+        shown: Signals::default(),
+        show_at: None,
         outbox: Outbox::new(ring),
         outgoing: &mut buffers.outgoing,
         records: &mut buffers.records,
@@ -111,6 +119,9 @@ struct Drive<'a, B, const N: usize> {
     board: &'a mut B,
     /// The latest time that the node was told.
     told: Instant,
+    shown: Signals,
+    /// When what is shown changes by itself.
+    show_at: Option<Instant>,
     outbox: Outbox<'a, N>,
     outgoing: &'a mut [u8; DATAGRAM_MAX],
     records: &'a mut [u8; TELEMETRY_MAX],
@@ -128,6 +139,7 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
                     let arrived = self.stamps.take(datagram).map(|at| at.max(self.told));
                     self.told = arrived.unwrap_or(now());
                     self.node.handle(self.told, Input::Datagram(datagram));
+                    self.show();
                     self.drain().await;
                 }
                 // Nothing that fits a frame is longer than the buffer.
@@ -137,7 +149,11 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
             if self.node.poll_timeout().is_some_and(|(at, _)| at <= now()) {
                 self.told = now();
                 self.node.handle(self.told, Input::Timeout);
+                self.show();
                 self.drain().await;
+            }
+            if self.show_at.is_some_and(|at| at <= now()) {
+                self.show();
             }
             self.send_batch().await;
         }
@@ -145,7 +161,18 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let node = self.node.poll_timeout().map(|(at, _why)| at);
-        node.into_iter().chain(self.outbox.poll_timeout()).min()
+        node.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).min()
+    }
+
+    /// Before anything is sent: whoever learns that we left must not see us inside.
+    fn show(&mut self) {
+        let node = &*self.node;
+        let (shown, next) = signals(node.cluster_time(now()), node.names_itself(), node.is_inside());
+        self.show_at = next.and_then(|time| node.cluster_when(time));
+        if shown != self.shown {
+            self.shown = shown;
+            self.board.show(shown);
+        }
     }
 
     async fn drain(&mut self) {

@@ -7,7 +7,10 @@ use crate::{
     page::Page,
 };
 use compasso_node::Node;
-use compasso_runtime::{Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run, stamps::Stamps};
+use compasso_runtime::{
+    Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run, signals::Signals,
+    stamps::Stamps,
+};
 use compasso_wire::{NodeConfig, address, config::Stored};
 use core::cell::RefCell;
 use cortex_m_rt::entry;
@@ -119,6 +122,8 @@ impl Board for Emulated {
     fn clocks(&self) -> Clocks {
         clock::clocks()
     }
+
+    fn show(&mut self, _signals: Signals) {}
 }
 
 fn with_page(f: impl FnOnce(&mut Page)) {
