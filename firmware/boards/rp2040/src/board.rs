@@ -14,7 +14,10 @@ use compasso_runtime::{
 use compasso_wire::{
     Instant, NodeConfig, address,
     config::Stored,
-    flash::{log::Log, page::Unusable},
+    flash::{
+        log::Log,
+        page::{Unusable, Wifi},
+    },
 };
 use embassy_net::{Runner, Stack, StackResources};
 use embassy_net_driver::Driver;
@@ -80,14 +83,15 @@ pub async fn boot(parts: Parts) -> Booted {
 
 /// A board that is nobody says nothing to anybody. The lamp tells a reader of the manual why.
 async fn refuse(lamp: &mut Lamp, why: Unusable) -> ! {
-    let (blinks, reason) = match why {
-        Unusable::Missing => (2, "there is no configuration page in flash"),
-        Unusable::Malformed => (3, "the configuration page is from another version"),
-        Unusable::NotAMember => (4, "the configuration page does not list this node among the members"),
+    let reason = match why {
+        Unusable::Missing => "there is no configuration page in flash",
+        Unusable::Malformed => "the configuration page is from another version",
+        Unusable::NotAMember => "the configuration page does not list this node among the members",
+        Unusable::NoWifi => "the configuration page names no Wi-Fi network",
     };
     loop {
         defmt::error!("this board is nobody: {=str}; to mend it: compasso provision --node N", reason);
-        lamp.blink(blinks).await;
+        lamp.blink(why as u32 + 2).await;
     }
 }
 
@@ -98,10 +102,37 @@ impl Booted {
         address::mac(self.ipv4)
     }
 
-    /// The network on a device. The runner wants a task of its own.
+    /// Where the node lives.
+    #[must_use]
+    pub fn ipv4(&self) -> [u8; 4] {
+        self.ipv4
+    }
+
+    /// Which Wi-Fi network to join. A board that does not know stays here, blinks and says so.
+    pub async fn wifi(&mut self) -> Wifi {
+        match identity::read_wifi() {
+            Ok(wifi) => wifi,
+            Err(why) => refuse(self.hardware.panel.lamp(), why).await,
+        }
+    }
+
+    /// The network on a device with the MAC address of [`Booted::mac`]. The runner wants a task of its own.
     pub fn network<D: Driver>(&self, device: D) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
+        self.network_on(DerivedMac::new(device, self.ipv4, &STAMPS))
+    }
+
+    /// The network on a radio with its own MAC address. The runner wants a task of its own.
+    pub fn radio_network<D: Driver>(
+        &self,
+        device: D,
+        mac: [u8; 6],
+    ) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
+        self.network_on(DerivedMac::radio(device, self.ipv4, mac, &STAMPS))
+    }
+
+    fn network_on<D: Driver>(&self, link: DerivedMac<D>) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
         embassy_net::new(
-            DerivedMac::new(device, self.ipv4, &STAMPS),
+            link,
             network_config(self.ipv4),
             SOCKETS.init_with(StackResources::new),
             u64::from(self.config.seed),
