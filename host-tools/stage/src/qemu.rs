@@ -313,6 +313,8 @@ impl<'s> Stage<'s> {
             | Action::Snapshot { .. }
             | Action::Label { .. }
             | Action::Send { .. }
+            | Action::Edit { .. }
+            | Action::Build { .. }
             | Action::Read(_)
             | Action::Write(_)
             | Action::Transaction { .. } => None,
