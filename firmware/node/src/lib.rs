@@ -33,6 +33,7 @@ mod node;
 mod pace;
 mod receive;
 pub mod session;
+mod signs;
 mod snapshots;
 mod timekeeping;
 mod transmit;
