@@ -1,0 +1,255 @@
+//! One board: the processor core on its bus, from switch-on to power cut.
+
+use crate::{
+    bus::{Bus, RAM_BASE, Stop, XIP_BASE},
+    flash::{FLASH_LEN, Flash},
+    rom::{self, Function},
+};
+use rp2040_emu::{bus::invalidation_regions, core::CortexM0Plus};
+
+/// Where programs begin: behind the 256 bytes that set the flash up.
+pub const VECTORS_AT: u32 = XIP_BASE + 0x100;
+/// Exception number of a fault.
+const HARD_FAULT: u32 = 3;
+/// Cycles that the ROM's small functions take at least.
+const ROM_CALL_CYCLES: u64 = 20;
+
+/// Why a board ended by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct End {
+    /// What happened.
+    pub cause: Cause,
+    /// At which instruction.
+    pub pc: u32,
+    /// From where that was called, as far as the register tells.
+    pub lr: u32,
+}
+
+/// What ended a board.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The bus could not go on.
+    Stop(Stop),
+    /// The processor faulted.
+    HardFault,
+    /// It faulted in its fault handler.
+    Lockup,
+}
+
+/// A board that is switched on.
+pub struct Board {
+    cpu: CortexM0Plus,
+    bus: Bus,
+    /// The ROM works until then.
+    busy_until: u64,
+    is_paused: bool,
+    end: Option<End>,
+    instructions: u64,
+}
+
+impl Board {
+    /// Switches a board on. The flash holds the program; random bits come from the seed.
+    #[must_use]
+    pub fn new(flash: Flash, seed: u64) -> Board {
+        let mut bus = Bus::new(flash, seed);
+        let mut cpu = CortexM0Plus::new();
+        bus.private.system.vtor = VECTORS_AT;
+        let (stack, entry) = (bus.load32(VECTORS_AT), bus.load32(VECTORS_AT + 4));
+        cpu.regs.msp = stack;
+        cpu.regs.set_sp(stack);
+        cpu.regs.set_pc(entry & !1);
+        Board { cpu, bus, busy_until: 0, is_paused: false, end: None, instructions: 0 }
+    }
+
+    /// The time, in its own cycles.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.bus.now
+    }
+
+    /// Instructions executed so far.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// Its bus.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// Its bus, for whoever is wired to it.
+    pub fn bus_mut(&mut self) -> &mut Bus {
+        &mut self.bus
+    }
+
+    /// Why it ended, if it has.
+    #[must_use]
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// Stops the processor while crystal and peripherals go on, or lets it go on.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.is_paused = paused;
+    }
+
+    /// Whether the processor was stopped.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// The power is cut; what stays is the flash.
+    #[must_use]
+    pub fn power_cut(mut self) -> Flash {
+        self.bus.flash.advance(self.bus.now);
+        self.bus.flash.power_cut();
+        self.bus.flash
+    }
+
+    /// When it has something to do; until then it sleeps.
+    #[must_use]
+    pub fn next_at(&self) -> u64 {
+        if self.end.is_some() {
+            u64::MAX
+        } else if self.is_idle() {
+            let busy = if self.busy_until > self.bus.now { self.busy_until } else { u64::MAX };
+            self.bus.next_at.min(if self.is_paused { u64::MAX } else { busy })
+        } else {
+            self.bus.now
+        }
+    }
+
+    /// A frame arrives.
+    pub fn receive(&mut self, frame: &[u8]) {
+        self.bus.receive(frame);
+    }
+
+    /// Runs until this cycle, or a few beyond it: instructions are not divided.
+    pub fn run(&mut self, until: u64) {
+        while self.bus.now < until && self.end.is_none() {
+            if self.bus.next_at <= self.bus.now {
+                self.bus.happen();
+                self.attend();
+                continue;
+            }
+            if self.is_idle() {
+                let busy = if self.busy_until > self.bus.now { self.busy_until } else { u64::MAX };
+                self.bus.now = until.min(self.bus.next_at).min(busy);
+                // The ROM returns only after its work on the flash is done.
+                if self.bus.now == busy && !self.bus.flash.advance(busy) {
+                    self.ends(Cause::Stop(Stop::PowerCut), self.bus.pc);
+                }
+                continue;
+            }
+            self.wake();
+            self.execute(until);
+        }
+    }
+
+    fn execute(&mut self, until: u64) {
+        let limit = until.min(self.bus.next_at);
+        self.bus.attention = false;
+        while self.bus.now < limit {
+            let cycles = self.cpu.step(&mut self.bus);
+            self.instructions += 1;
+            self.bus.now += u64::from(cycles);
+            if self.bus.attention || cycles == 0 {
+                break;
+            }
+        }
+        self.attend();
+    }
+
+    /// Whether there is nothing to execute.
+    fn is_idle(&self) -> bool {
+        if self.is_paused || self.busy_until > self.bus.now {
+            return true;
+        }
+        if self.bus.is_waiting {
+            return !(self.bus.has_event || (self.bus.has_interrupt() && self.cpu.regs.primask & 1 == 0));
+        }
+        self.cpu.is_halted() && !self.bus.has_interrupt()
+    }
+
+    /// Looks after what the processor left to be done: stops, faults, wake-ups.
+    fn attend(&mut self) {
+        if let Some(stop) = self.bus.stop.take() {
+            match stop {
+                Stop::Rom(function) => self.call(function),
+                other => self.ends(Cause::Stop(other), self.bus.pc),
+            }
+        }
+        if self.cpu.regs.ipsr() == HARD_FAULT && self.end.is_none() {
+            let pc = self.bus.load32(self.cpu.regs.sp().wrapping_add(24));
+            self.cpu.regs.set_lr(self.bus.load32(self.cpu.regs.sp().wrapping_add(20)));
+            self.bus.stop = None;
+            let cause = if self.cpu.is_halted() { Cause::Lockup } else { Cause::HardFault };
+            self.ends(cause, pc);
+        }
+        // A handler that has returned may find its level still there.
+        self.bus.settle();
+    }
+
+    fn wake(&mut self) {
+        if self.bus.is_waiting {
+            self.bus.is_waiting = false;
+            self.bus.has_event = false;
+        }
+        if self.cpu.is_halted() {
+            self.cpu.wake();
+        }
+    }
+
+    fn ends(&mut self, cause: Cause, pc: u32) {
+        self.end = Some(End { cause, pc, lr: self.cpu.regs.lr() });
+    }
+
+    /// Does what a function of the ROM does.
+    fn call(&mut self, function: Function) {
+        let [a, b, c] = [0, 1, 2].map(|n| self.cpu.reg(n));
+        let now = self.bus.now;
+        let mut until = now + ROM_CALL_CYCLES;
+        match function {
+            Function::Lookup => self.cpu.set_reg(0, rom::lookup(b)),
+            Function::ConnectFlash | Function::ExitXip => self.bus.set_flash_visible(false),
+            Function::FlushCache => {}
+            Function::EnterXip => self.bus.set_flash_visible(true),
+            Function::Erase => match self.bus.flash.erase(now, a, b) {
+                Some(done) => until = done,
+                None => return self.refuse(a),
+            },
+            Function::Program => {
+                let at = b.wrapping_sub(RAM_BASE) as usize;
+                let data = self.bus.ram().get(at..at.saturating_add(c as usize)).map(<[u8]>::to_vec);
+                match data.and_then(|data| self.bus.flash.program(now, a, data)) {
+                    Some(done) => until = done,
+                    None => return self.refuse(a),
+                }
+            }
+            Function::Memset | Function::Memset4 => {
+                for index in 0..c {
+                    self.bus.store8(a.wrapping_add(index), b as u8);
+                }
+                until += u64::from(c);
+            }
+            Function::Memcpy | Function::Memcpy44 => {
+                for index in 0..c {
+                    let byte = self.bus.load8(b.wrapping_add(index));
+                    self.bus.store8(a.wrapping_add(index), byte);
+                }
+                until += u64::from(c);
+            }
+        }
+        self.busy_until = until;
+        // Code may have been copied to RAM, or changed in flash.
+        self.cpu.invalidate_decode_cache_regions(invalidation_regions::SRAM | invalidation_regions::XIP);
+    }
+
+    fn refuse(&mut self, offset: u32) {
+        let address = XIP_BASE.wrapping_add(offset.min(FLASH_LEN as u32));
+        self.ends(Cause::Stop(Stop::Nowhere { address }), self.cpu.regs.lr() & !1);
+    }
+}

@@ -1,0 +1,288 @@
+//! Loads and stores: memory at once, everything else by its address.
+
+use super::{Bus, RAM_BASE, Stop, XIP_BASE, system::Block};
+use crate::rom;
+use rp2040_emu::{
+    bus::ppb::Ppb,
+    core::{CoreBus, Nvic},
+};
+
+/// What the upper address bits of a peripheral's register ask for.
+const XOR: u32 = 1;
+const SET: u32 = 2;
+const CLEAR: u32 = 3;
+
+macro_rules! load {
+    ($name:ident, $type:ty, $len:expr) => {
+        /// Loads from an address.
+        #[inline]
+        pub fn $name(&mut self, address: u32) -> $type {
+            let at = address.wrapping_sub(RAM_BASE) as usize;
+            if let Some(bytes) = self.ram.get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>()) {
+                return <$type>::from_le_bytes(*bytes);
+            }
+            let at = address.wrapping_sub(XIP_BASE) as usize;
+            if at < self.visible
+                && let Some(bytes) = self.flash.bytes().get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>())
+            {
+                return <$type>::from_le_bytes(*bytes);
+            }
+            (self.load_elsewhere(address & !3) >> (address % 4 * 8)) as $type
+        }
+    };
+}
+
+macro_rules! store {
+    ($name:ident, $type:ty, $len:expr, $copies:expr) => {
+        /// Stores to an address.
+        #[inline]
+        pub fn $name(&mut self, address: u32, value: $type) {
+            let at = address.wrapping_sub(RAM_BASE) as usize;
+            match self.ram.get_mut(at..at + $len) {
+                Some(bytes) => bytes.copy_from_slice(&value.to_le_bytes()),
+                // A peripheral sees a narrow value on all of its lines.
+                None => self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies)),
+            }
+        }
+    };
+}
+
+impl Bus {
+    load!(load8, u8, 1);
+    load!(load16, u16, 2);
+    load!(load32, u32, 4);
+    store!(store8, u8, 1, 0x0101_0101);
+    store!(store16, u16, 2, 0x0001_0001);
+    store!(store32, u32, 4, 1);
+
+    #[inline(never)]
+    fn load_elsewhere(&mut self, address: u32) -> u32 {
+        match self.read_register(address) {
+            Some(value) => value,
+            None => {
+                self.refuse(address, None);
+                0
+            }
+        }
+    }
+
+    fn read_register(&mut self, address: u32) -> Option<u32> {
+        let at = address as usize;
+        match address >> 28 {
+            0x0 => self.rom.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b)),
+            // The flash once more, past its cache.
+            0x1 if address < 0x1400_0000 && self.visible > 0 => {
+                let at = at & 0x00ff_fffc;
+                self.flash.bytes().get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b))
+            }
+            0x1 | 0x4 => self.read_peripheral(address & !0x3fff, address & 0xfff),
+            0x5 if address & !0x3fff == 0x5000_0000 => {
+                self.catch_up();
+                self.dma.read(address & 0xfff)
+            }
+            0xd => {
+                let offset = address & 0x0fff_ffff;
+                self.gpio.read_sio(offset).or_else(|| self.sio.read(offset))
+            }
+            0xe => self.private.read(self.now, address & 0x0fff_ffff),
+            _ => None,
+        }
+    }
+
+    fn read_peripheral(&mut self, base: u32, offset: u32) -> Option<u32> {
+        match base {
+            0x4001_4000 => self.gpio.read_bank(offset),
+            0x4001_c000 => self.gpio.read_pads(offset),
+            0x4003_c000 => {
+                self.catch_up();
+                let value = self.spi.read(offset);
+                self.settle();
+                value
+            }
+            0x4005_4000 => self.timer.read(self.now, offset),
+            0x4005_8000 => self.watchdog.read(self.now, offset),
+            _ => self.system.read(Block::at(base)?, offset),
+        }
+    }
+
+    #[inline(never)]
+    fn store_elsewhere(&mut self, address: u32, value: u32) {
+        if !self.write_register(address, value) {
+            self.refuse(address, Some(value));
+        }
+        self.settle();
+    }
+
+    fn write_register(&mut self, address: u32, value: u32) -> bool {
+        match address >> 28 {
+            0x1 | 0x4 | 0x5 => {
+                let (base, offset, alias) = (address & !0x3fff, address & 0xfff, address >> 12 & 3);
+                // The flash's controller alone has no aliases.
+                let old = |bus: &mut Bus| bus.read_register(base | offset);
+                let value = match if base == 0x1800_0000 { 0 } else { alias } {
+                    XOR => old(self).map(|old| old ^ value),
+                    SET => old(self).map(|old| old | value),
+                    CLEAR => old(self).map(|old| old & !value),
+                    _ => Some(value),
+                };
+                value.is_some_and(|value| self.write_peripheral(base, offset, value))
+            }
+            0xd => {
+                let offset = address & 0x0fff_ffff;
+                self.catch_up();
+                let before = self.gpio.levels();
+                if self.gpio.write_sio(offset, value) {
+                    self.pins_moved(before);
+                    return true;
+                }
+                self.sio.write(offset, value)
+            }
+            0xe => {
+                let known = self.private.write(self.now, address & 0x0fff_ffff, value);
+                if self.private.wants_reset() {
+                    self.stop(Stop::ResetRequest);
+                }
+                known
+            }
+            0xf => match rom::trapped(address) {
+                Some(function) => {
+                    self.stop(Stop::Rom(function));
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn write_peripheral(&mut self, base: u32, offset: u32, value: u32) -> bool {
+        match base {
+            0x4001_4000 => self.gpio.write_bank(offset, value),
+            0x4001_c000 => self.gpio.write_pads(offset, value),
+            0x4003_c000 => {
+                self.catch_up();
+                let known = self.spi.write(self.now, offset, value);
+                self.catch_up();
+                known
+            }
+            0x4005_4000 => self.timer.write(self.now, offset, value),
+            0x4005_8000 => self.watchdog.write(self.now, offset, value),
+            0x5000_0000 => {
+                self.catch_up();
+                let known = self.dma.write(offset, value);
+                self.dma_started();
+                known
+            }
+            _ => {
+                // Whoever enables the flash's controller makes the flash visible again.
+                if base == 0x1800_0000 && offset == 8 && value == 1 {
+                    self.set_flash_visible(true);
+                }
+                Block::at(base).is_some_and(|block| self.system.write(block, offset, value))
+            }
+        }
+    }
+
+    fn refuse(&mut self, address: u32, written: Option<u32>) {
+        // Above the memories lie registers; there the chip has more than the model.
+        let has_registers = matches!(address >> 28, 0x4 | 0x5 | 0xd | 0xe) || address >> 24 == 0x14;
+        let hidden = self.visible == 0 && address >> 28 == 1;
+        self.stop(match has_registers || hidden || address >> 24 == 0x18 {
+            true => Stop::Unmodelled { address, written },
+            false => Stop::Nowhere { address },
+        });
+    }
+}
+
+/// What the processor core asks of its bus.
+impl CoreBus for Bus {
+    #[inline]
+    fn read8(&mut self, addr: u32) -> u8 {
+        self.load8(addr)
+    }
+
+    #[inline]
+    fn read16(&mut self, addr: u32) -> u16 {
+        self.load16(addr)
+    }
+
+    #[inline]
+    fn read32(&mut self, addr: u32) -> u32 {
+        self.load32(addr)
+    }
+
+    #[inline]
+    fn write8(&mut self, addr: u32, val: u8) {
+        self.store8(addr, val);
+    }
+
+    #[inline]
+    fn write16(&mut self, addr: u32, val: u16) {
+        self.store16(addr, val);
+    }
+
+    #[inline]
+    fn write32(&mut self, addr: u32, val: u32) {
+        self.store32(addr, val);
+    }
+
+    #[inline]
+    fn set_active_pc(&mut self, pc: u32) {
+        self.pc = pc;
+    }
+
+    /// The board stops at once where nothing is, so the processor need not fault.
+    #[inline]
+    fn bus_fault(&self) -> bool {
+        false
+    }
+
+    fn bus_fault_addr(&self) -> u32 {
+        0
+    }
+
+    fn clear_bus_fault(&mut self) {}
+
+    #[inline]
+    fn ppb(&self, _core: usize) -> &Ppb {
+        &self.private.system
+    }
+
+    /// Asked for at every entry to and return from an exception: both are events, and a level that
+    /// is still there then becomes pending again.
+    fn ppb_mut(&mut self, _core: usize) -> &mut Ppb {
+        self.has_event = true;
+        self.attention = true;
+        &mut self.private.system
+    }
+
+    #[inline]
+    fn nvic(&self, _core: usize) -> &Nvic {
+        &self.private.interrupts
+    }
+
+    fn nvic_mut(&mut self, _core: usize) -> &mut Nvic {
+        &mut self.private.interrupts
+    }
+
+    fn active_core(&self) -> usize {
+        0
+    }
+
+    fn event_flag(&self, _core: usize) -> bool {
+        self.has_event
+    }
+
+    fn consume_event_flag(&mut self, _core: usize) -> bool {
+        std::mem::take(&mut self.has_event)
+    }
+
+    fn set_wfe_waiting(&mut self, _core: usize, val: bool) {
+        self.is_waiting = val;
+        self.attention = true;
+    }
+
+    fn signal_sev(&mut self) {
+        self.has_event = true;
+    }
+}
