@@ -12,6 +12,7 @@ pub mod cache;
 pub mod codec;
 pub mod commit;
 pub mod config;
+pub mod flash;
 pub mod ids;
 pub mod limits;
 pub mod lists;

@@ -1,0 +1,60 @@
+//! The image of the W5500-EVB-Pico: Ethernet by a W5500, the board for tight claims about clocks.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod image {
+    use compasso_board_rp2040::{
+        Parts, boot,
+        w5500::{self, Ethernet, EthernetDevice, Wiring},
+    };
+    use compasso_runtime::link::DerivedMac;
+    use embassy_executor::Spawner;
+    use embassy_net::Runner;
+
+    #[embassy_executor::main(executor = "embassy_rp::executor::Executor", entry = "cortex_m_rt::entry")]
+    async fn main(spawner: Spawner) {
+        let chip = embassy_rp::init(Default::default());
+        let board = boot(Parts { led: chip.PIN_25.into() }).await;
+        let wiring = Wiring {
+            spi: chip.SPI0,
+            miso: chip.PIN_16,
+            select: chip.PIN_17,
+            clock: chip.PIN_18,
+            mosi: chip.PIN_19,
+            reset: chip.PIN_20,
+            interrupt: chip.PIN_21,
+            send: chip.DMA_CH0,
+            receive: chip.DMA_CH1,
+        };
+        let (device, ethernet) = w5500::start(wiring, board.mac()).await;
+        let (stack, network) = board.network(device);
+        match (ethernet_task(ethernet), network_task(network)) {
+            (Ok(ethernet), Ok(network)) => {
+                spawner.spawn(ethernet);
+                spawner.spawn(network);
+            }
+            (Err(_), _) | (_, Err(_)) => unreachable!("each task is spawned once"),
+        }
+        board.run(stack).await
+    }
+
+    #[embassy_executor::task]
+    async fn ethernet_task(ethernet: Ethernet) {
+        ethernet.run().await
+    }
+
+    #[embassy_executor::task]
+    async fn network_task(mut network: Runner<'static, DerivedMac<EthernetDevice>>) {
+        network.run().await
+    }
+}
+
+/// On the host there is nothing to run.
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!(
+        "w5500-evb-pico is an image for a board. Build it with\n  \
+         cargo build -p compasso-board-rp2040 --bin w5500-evb-pico --target thumbv6m-none-eabi --profile firmware"
+    );
+    std::process::exit(2);
+}
