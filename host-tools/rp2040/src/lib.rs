@@ -4,5 +4,6 @@ pub mod board;
 pub mod bus;
 pub mod crystal;
 pub mod flash;
+pub mod image;
 pub mod rom;
 pub mod w5500;

@@ -56,8 +56,7 @@ pub struct Wiring {
 pub async fn start(wiring: Wiring, mac: [u8; 6]) -> (EthernetDevice, Ethernet) {
     let mut config = spi::Config::default();
     config.frequency = SPI_HZ;
-    let spi =
-        Spi::new(wiring.spi, wiring.clock, wiring.mosi, wiring.miso, wiring.send, wiring.receive, Irqs, config);
+    let spi = Spi::new(wiring.spi, wiring.clock, wiring.mosi, wiring.miso, wiring.send, wiring.receive, Irqs, config);
     let Ok(bus) = ExclusiveDevice::new(spi, Output::new(wiring.select, Level::High), Delay);
     let interrupt = Input::new(wiring.interrupt, Pull::Up);
     let reset = Output::new(wiring.reset, Level::High);

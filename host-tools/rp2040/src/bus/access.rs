@@ -19,6 +19,10 @@ macro_rules! load {
         pub fn $name(&mut self, address: u32) -> $type {
             let at = address.wrapping_sub(RAM_BASE) as usize;
             if let Some(bytes) = self.ram.get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>()) {
+                if at.wrapping_sub(self.guard_at) < self.guard_len {
+                    self.stop(Stop::Forbidden { address });
+                    return 0;
+                }
                 return <$type>::from_le_bytes(*bytes);
             }
             let at = address.wrapping_sub(XIP_BASE) as usize;
@@ -39,6 +43,7 @@ macro_rules! store {
         pub fn $name(&mut self, address: u32, value: $type) {
             let at = address.wrapping_sub(RAM_BASE) as usize;
             match self.ram.get_mut(at..at + $len) {
+                Some(_) if at.wrapping_sub(self.guard_at) < self.guard_len => self.stop(Stop::Forbidden { address }),
                 Some(bytes) => bytes.copy_from_slice(&value.to_le_bytes()),
                 // A peripheral sees a narrow value on all of its lines.
                 None => self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies)),
@@ -84,7 +89,10 @@ impl Bus {
                 let offset = address & 0x0fff_ffff;
                 self.gpio.read_sio(offset).or_else(|| self.sio.read(offset))
             }
-            0xe => self.private.read(self.now, address & 0x0fff_ffff),
+            0xe => {
+                let offset = address & 0x0fff_ffff;
+                self.mpu.read(offset).or_else(|| self.private.read(self.now, offset))
+            }
             _ => None,
         }
     }
@@ -136,6 +144,12 @@ impl Bus {
                     return true;
                 }
                 self.sio.write(offset, value)
+            }
+            0xe if (0xed90..=0xedb8).contains(&(address & 0xffff)) => {
+                let known = self.mpu.write(address & 0x0fff_ffff, value);
+                let forbidden = self.mpu.forbidden().unwrap_or(0..0);
+                (self.guard_at, self.guard_len) = (forbidden.start, forbidden.len());
+                known
             }
             0xe => {
                 let known = self.private.write(self.now, address & 0x0fff_ffff, value);

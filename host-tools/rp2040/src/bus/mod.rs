@@ -5,6 +5,7 @@
 
 pub mod dma;
 pub mod gpio;
+pub mod mpu;
 pub mod ppb;
 pub mod registers;
 pub mod sio;
@@ -23,6 +24,7 @@ use crate::{
 };
 use dma::Dma;
 use gpio::Gpio;
+use mpu::Mpu;
 use ppb::Private;
 use sio::Sio;
 use spi::Spi;
@@ -60,6 +62,11 @@ pub enum Stop {
     },
     /// There is nothing at this address on the chip either.
     Nowhere {
+        /// Where.
+        address: u32,
+    },
+    /// Memory that the program itself has forbidden: most likely the stack has overflowed.
+    Forbidden {
         /// Where.
         address: u32,
     },
@@ -103,6 +110,9 @@ pub struct Bus {
     pub private: Private,
     /// How much of the flash can be seen: nothing while it is being changed.
     visible: usize,
+    /// The part of RAM that nobody may touch: where it begins, and how long it is.
+    guard_at: usize,
+    guard_len: usize,
     rom: Box<[u8]>,
     ram: Box<[u8; RAM_LEN]>,
     timer: Timer,
@@ -111,6 +121,7 @@ pub struct Bus {
     sio: Sio,
     spi: Spi,
     dma: Dma,
+    mpu: Mpu,
     system: System,
     controller: W5500,
 }
@@ -132,6 +143,8 @@ impl Bus {
             flash,
             private: Private::default(),
             visible: FLASH_LEN,
+            guard_at: 0,
+            guard_len: 0,
             rom: rom::image(),
             ram: ram.try_into().unwrap_or_else(|_| unreachable!("it has that length")),
             timer: Timer::default(),
@@ -140,6 +153,7 @@ impl Bus {
             sio: Sio::default(),
             spi: Spi::default(),
             dma: Dma::default(),
+            mpu: Mpu::default(),
             system: System::seeded(seed),
             controller: W5500::default(),
         };

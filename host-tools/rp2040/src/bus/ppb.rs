@@ -63,10 +63,10 @@ impl Private {
                 let first = (offset - 0xe400) as usize;
                 u32::from_le_bytes([0, 1, 2, 3].map(|i| nvic.priority[first + i]))
             }
-            // Nothing is attached: no debugger, and no protected memory.
             0xed10 => self.control,
             0xed14 => 0x208,
-            0xed24 | 0xed90 | 0xedf0 => 0,
+            // No debugger is attached.
+            0xed24 | 0xedf0 => 0,
             0xed00 | 0xed04 | 0xed08 | 0xed0c | 0xed1c | 0xed20 => self.system.read32(offset),
             _ => return None,
         })
