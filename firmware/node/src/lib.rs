@@ -32,6 +32,7 @@ mod node;
 mod pace;
 mod receive;
 pub mod session;
+mod signs;
 mod snapshots;
 mod timekeeping;
 mod transmit;

@@ -2,7 +2,13 @@
 //! asks. The network stack is a task of its own, spawned by the board: a socket wakes the stack
 //! whenever it is asked for a datagram, so that both in one task would never sleep.
 
-use crate::{Board, log, outbox::Outbox, ring::Ring};
+use crate::{
+    Board, log, now,
+    outbox::Outbox,
+    ring::Ring,
+    signals::{Signals, signals},
+    stamps::Stamps,
+};
 use compasso_node::{Effect, Input, Node};
 use compasso_wire::{
     Instant, NodeConfig, NodeId, address,
@@ -79,6 +85,7 @@ pub async fn run<const N: usize>(
     node: &mut Node,
     config: &NodeConfig,
     stack: Stack<'_>,
+    stamps: &Stamps,
     board: &mut impl Board,
     ring: &Ring<N>,
     buffers: &mut Buffers,
@@ -92,7 +99,11 @@ pub async fn run<const N: usize>(
         node,
         members: &config.members,
         socket: &socket,
+        stamps,
         board,
+        told: now(),
+        shown: Signals::default(),
+        show_at: None,
         outbox: Outbox::new(ring),
         outgoing: &mut buffers.outgoing,
         records: &mut buffers.records,
@@ -104,7 +115,13 @@ struct Drive<'a, B, const N: usize> {
     node: &'a mut Node,
     members: &'a [NodeId],
     socket: &'a UdpSocket<'a>,
+    stamps: &'a Stamps,
     board: &'a mut B,
+    /// The latest time that the node was told.
+    told: Instant,
+    shown: Signals,
+    /// When what is shown changes by itself.
+    show_at: Option<Instant>,
     outbox: Outbox<'a, N>,
     outgoing: &'a mut [u8; DATAGRAM_MAX],
     records: &'a mut [u8; TELEMETRY_MAX],
@@ -116,8 +133,13 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
         loop {
             match select(self.socket.recv_from(incoming), sleep_until(self.next_deadline())).await {
                 Either::First(Ok((length, _))) => {
-                    let arrived = now();
-                    self.node.handle(arrived, Input::Datagram(incoming.get(..length).unwrap_or(&[])));
+                    let datagram = incoming.get(..length).unwrap_or(&[]);
+                    // A node's time does not run backwards: what arrived while it was at work
+                    // arrived, to the node, when that was done.
+                    let arrived = self.stamps.take(datagram).map(|at| at.max(self.told));
+                    self.told = arrived.unwrap_or(now());
+                    self.node.handle(self.told, Input::Datagram(datagram));
+                    self.show();
                     self.drain().await;
                 }
                 // Nothing that fits a frame is longer than the buffer.
@@ -125,8 +147,13 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
             }
             // Asked after datagrams too: a flood of them must not stop the clock.
             if self.node.poll_timeout().is_some_and(|(at, _)| at <= now()) {
-                self.node.handle(now(), Input::Timeout);
+                self.told = now();
+                self.node.handle(self.told, Input::Timeout);
+                self.show();
                 self.drain().await;
+            }
+            if self.show_at.is_some_and(|at| at <= now()) {
+                self.show();
             }
             self.send_batch().await;
         }
@@ -134,7 +161,18 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let node = self.node.poll_timeout().map(|(at, _why)| at);
-        node.into_iter().chain(self.outbox.poll_timeout()).min()
+        node.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).min()
+    }
+
+    /// Before anything is sent: whoever learns that we left must not see us inside.
+    fn show(&mut self) {
+        let node = &*self.node;
+        let (shown, next) = signals(node.cluster_time(now()), node.names_itself(), node.is_inside());
+        self.show_at = next.and_then(|time| node.cluster_when(time));
+        if shown != self.shown {
+            self.shown = shown;
+            self.board.show(shown);
+        }
     }
 
     async fn drain(&mut self) {
@@ -146,10 +184,12 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
             }
         }
         report(self.node, &mut self.outbox);
-        while let Some(transmit) = self.node.poll_transmit(now(), self.outgoing) {
+        self.told = now();
+        while let Some(transmit) = self.node.poll_transmit(self.told, self.outgoing) {
             // Recorded before it leaves: a power cut in between must not hide a send from the trace.
             report(self.node, &mut self.outbox);
             send(self.socket, self.members, transmit.to, transmit.datagram).await;
+            self.told = now();
         }
     }
 
@@ -195,10 +235,6 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(at) => Timer::at(embassy_time::Instant::from_micros(at.0)).await,
         None => core::future::pending().await,
     }
-}
-
-fn now() -> Instant {
-    Instant(embassy_time::Instant::now().as_micros())
 }
 
 // A queue for fewer packets than of the largest size would waste what it has.

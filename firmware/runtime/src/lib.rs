@@ -15,10 +15,13 @@ pub mod link;
 mod log;
 pub mod outbox;
 pub mod ring;
+pub mod signals;
+pub mod stamps;
 
 pub use driver::{Buffers, DATAGRAMS_QUEUED, PACKETS_QUEUED, SOCKETS_MAX, network_config, run};
 
 use compasso_wire::{Instant, config::Stored};
+use signals::Signals;
 
 /// Hardware time and the counter beneath it, read at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,4 +45,12 @@ pub trait Board {
 
     /// Reads both clocks at one moment.
     fn clocks(&self) -> Clocks;
+
+    /// Shows this from now on; a board without lamps ignores it.
+    fn show(&mut self, signals: Signals);
+}
+
+/// Hardware time, by the board's time driver.
+fn now() -> Instant {
+    Instant(embassy_time::Instant::now().as_micros())
 }

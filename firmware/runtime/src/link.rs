@@ -4,6 +4,7 @@
 //! address follows from its IP address (see [`compasso_wire::address`]), so embassy-net sees a
 //! plain IP medium and nothing ever waits for a neighbour.
 
+use crate::{now, stamps::Stamps};
 use compasso_wire::address;
 use core::task::Context;
 use embassy_net_driver::{Capabilities, Driver, HardwareAddress, LinkState, RxToken, TxToken};
@@ -19,13 +20,14 @@ const IPV4_DESTINATION_AT: usize = 16;
 pub struct DerivedMac<D> {
     ethernet: D,
     mac: [u8; 6],
+    stamps: &'static Stamps,
 }
 
 impl<D: Driver> DerivedMac<D> {
     /// Wraps the device of the board with this IPv4 address. The device must already listen to
-    /// the MAC address that follows from it.
-    pub fn new(ethernet: D, ipv4: [u8; 4]) -> DerivedMac<D> {
-        DerivedMac { ethernet, mac: address::mac(ipv4) }
+    /// the MAC address that follows from it; it may put in `stamps` when its frames arrived.
+    pub fn new(ethernet: D, ipv4: [u8; 4], stamps: &'static Stamps) -> DerivedMac<D> {
+        DerivedMac { ethernet, mac: address::mac(ipv4), stamps }
     }
 }
 
@@ -40,9 +42,9 @@ impl<D: Driver> Driver for DerivedMac<D> {
         Self: 'a;
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        let mac = self.mac;
+        let (mac, stamps) = (self.mac, self.stamps);
         let (rx, tx) = self.ethernet.receive(cx)?;
-        Some((Received(rx), Sending { token: tx, mac }))
+        Some((Received { token: rx, stamps }, Sending { token: tx, mac }))
     }
 
     fn transmit(&mut self, cx: &mut Context<'_>) -> Option<Self::TxToken<'_>> {
@@ -66,14 +68,23 @@ impl<D: Driver> Driver for DerivedMac<D> {
 }
 
 /// A frame that arrived.
-pub struct Received<T>(T);
+pub struct Received<T> {
+    token: T,
+    stamps: &'static Stamps,
+}
 
 impl<T: RxToken> RxToken for Received<T> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, f: F) -> R {
-        self.0.consume(|frame| match frame.split_first_chunk_mut::<ETHERNET_HEADER_LEN>() {
-            Some((header, packet)) if header.ends_with(&ETHERTYPE_IPV4) => f(packet),
-            // Whatever else there is on an Ethernet; the stack takes an empty packet for nothing.
-            _ => f(&mut []),
+        self.token.consume(|frame| {
+            // An empty frame is a device's way to say that there was none after all.
+            if !frame.is_empty() {
+                self.stamps.packet_passed(now(), frame.get(ETHERNET_HEADER_LEN..).unwrap_or(&[]));
+            }
+            match frame.split_first_chunk_mut::<ETHERNET_HEADER_LEN>() {
+                Some((header, packet)) if header.ends_with(&ETHERTYPE_IPV4) => f(packet),
+                // Whatever else there is on an Ethernet; the stack takes an empty packet for nothing.
+                _ => f(&mut []),
+            }
         })
     }
 }
@@ -108,6 +119,8 @@ impl<T: TxToken> TxToken for Sending<T> {
 mod tests {
     use super::*;
 
+    static STAMPS: Stamps = Stamps::new();
+
     struct Wire(Vec<u8>);
     impl RxToken for Wire {
         fn consume<R, F: FnOnce(&mut [u8]) -> R>(mut self, f: F) -> R {
@@ -131,13 +144,13 @@ mod tests {
         });
         assert_eq!(wire.0[..6], [2, 0, 0, 0, 255, 254]);
         assert_eq!(wire.0[6..12], [2, 0, 0, 0, 0, 5]);
-        assert_eq!(Received(wire).consume(|packet| packet[20..].to_vec()), b"data");
+        assert_eq!(Received { token: wire, stamps: &STAMPS }.consume(|packet| packet[20..].to_vec()), b"data");
     }
 
     #[test]
     fn frames_that_are_not_ip_look_empty() {
         for frame in [vec![0; 60], vec![8, 0], Vec::new()] {
-            assert!(Received(Wire(frame)).consume(|packet| packet.is_empty()));
+            assert!(Received { token: Wire(frame), stamps: &STAMPS }.consume(|packet| packet.is_empty()));
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What a real board keeps in the last sectors of its flash, where no program is ever written:
-//! who it is ([`page`]), and what it must remember over a restart.
+//! who it is ([`page`]), and what it must remember over a restart ([`log`]).
 //!
 //! Offsets count from the beginning of flash, which the processor sees at [`XIP_BASE`].
 
+pub mod log;
 pub mod page;
+mod record;
+
+pub use record::HEADER_LEN;
 
 /// Where the processor reads flash.
 pub const XIP_BASE: u32 = 0x1000_0000;
@@ -20,6 +24,3 @@ pub const PAGES_AT: [u32; 2] = [FLASH_LEN - 2 * SECTOR_LEN as u32, FLASH_LEN - S
 pub const LOG_SECTORS: usize = 16;
 /// Where the log begins, and the program must end.
 pub const LOG_AT: u32 = PAGES_AT[0] - (LOG_SECTORS * SECTOR_LEN) as u32;
-
-/// What finds a torn write.
-const CHECKSUM: crc::Crc<u32, crc::NoTable> = crc::Crc::<u32, crc::NoTable>::new(&crc::CRC_32_ISO_HDLC);

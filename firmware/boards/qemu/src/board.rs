@@ -7,7 +7,10 @@ use crate::{
     page::Page,
 };
 use compasso_node::Node;
-use compasso_runtime::{Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run};
+use compasso_runtime::{
+    Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run, signals::Signals,
+    stamps::Stamps,
+};
 use compasso_wire::{NodeConfig, address, config::Stored};
 use core::cell::RefCell;
 use cortex_m_rt::entry;
@@ -21,9 +24,10 @@ const RING_LEN: usize = 64 * 1024;
 
 type Network = DerivedMac<&'static mut Lan9118>;
 
+static STAMPS: Stamps = Stamps::new();
 static RING: Ring<RING_LEN> = Ring::new();
 static BUFFERS: ConstStaticCell<Buffers> = ConstStaticCell::new(Buffers::new());
-static DEVICE: ConstStaticCell<Lan9118> = ConstStaticCell::new(Lan9118::new());
+static DEVICE: ConstStaticCell<Lan9118> = ConstStaticCell::new(Lan9118::new(&STAMPS));
 static PAGE: Mutex<RefCell<Option<Page>>> = Mutex::new(RefCell::new(None));
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
 static NODE: StaticCell<Node> = StaticCell::new();
@@ -53,7 +57,7 @@ fn start() -> ! {
     let device = DEVICE.take();
     device.start(address::mac(ipv4));
     let (stack, runner) = embassy_net::new(
-        DerivedMac::new(device, ipv4),
+        DerivedMac::new(device, ipv4, &STAMPS),
         network_config(ipv4),
         SOCKETS.init_with(StackResources::new),
         u64::from(config.seed),
@@ -97,7 +101,7 @@ async fn network_task(mut runner: Runner<'static, Network>) {
 
 #[embassy_executor::task]
 async fn node_task(node: &'static mut Node, config: &'static NodeConfig, stack: Stack<'static>) {
-    run(node, config, stack, &mut Emulated, &RING, BUFFERS.take()).await
+    run(node, config, stack, &STAMPS, &mut Emulated, &RING, BUFFERS.take()).await
 }
 
 struct Emulated;
@@ -118,6 +122,8 @@ impl Board for Emulated {
     fn clocks(&self) -> Clocks {
         clock::clocks()
     }
+
+    fn show(&mut self, _signals: Signals) {}
 }
 
 fn with_page(f: impl FnOnce(&mut Page)) {

@@ -1,13 +1,18 @@
 //! The LAN9118 Ethernet controller, as far as QEMU models it and embassy-net needs it.
 //!
 //! Frames go through two FIFOs, word by word. The interrupt is a level: the handler masks it, and
-//! whoever finds the FIFO empty unmasks it again.
+//! whoever finds the FIFO empty unmasks it again. The first frame after that arrived when it came,
+//! and those behind it when they are read.
 
 use crate::{
+    clock,
     machine::{self, Interrupt},
     registers::Registers,
 };
-use core::task::Context;
+use compasso_runtime::stamps::Stamps;
+use compasso_wire::Instant;
+use core::{cell::Cell, task::Context};
+use critical_section::Mutex;
 use embassy_net_driver::{Capabilities, Driver, HardwareAddress, LinkState, RxToken, TxToken};
 use embassy_sync::waitqueue::AtomicWaker;
 
@@ -52,19 +57,22 @@ const RECEIVED_MAX: usize = 2048;
 const TX_ROOM: u32 = FRAME_MAX as u32 + 16;
 
 static RECEIVED: AtomicWaker = AtomicWaker::new();
+/// When the interrupt came, until a frame takes it.
+static INTERRUPTED_AT: Mutex<Cell<Option<Instant>>> = Mutex::new(Cell::new(None));
 
 /// The controller, with room for one frame in each direction.
 pub struct Lan9118 {
     received: [u8; RECEIVED_MAX],
     sending: [u8; FRAME_MAX],
+    stamps: &'static Stamps,
 }
 
 impl Lan9118 {
     /// The controller as it is before [`Lan9118::start`].
     ///
     /// There must be one only.
-    pub const fn new() -> Lan9118 {
-        Lan9118 { received: [0; RECEIVED_MAX], sending: [0; FRAME_MAX] }
+    pub const fn new(stamps: &'static Stamps) -> Lan9118 {
+        Lan9118 { received: [0; RECEIVED_MAX], sending: [0; FRAME_MAX], stamps }
     }
 
     /// Brings the controller up under this address.
@@ -83,6 +91,8 @@ impl Lan9118 {
 
 /// The controller has something.
 pub fn on_interrupt() {
+    let now = clock::clocks().hw;
+    critical_section::with(|cs| INTERRUPTED_AT.borrow(cs).set(Some(now)));
     DEVICE.write(INT_EN, 0);
     RECEIVED.wake();
 }
@@ -94,6 +104,7 @@ impl Driver for Lan9118 {
     fn receive(&mut self, cx: &mut Context<'_>) -> Option<(Frame<'_>, Room<'_>)> {
         if !has_received() {
             RECEIVED.register(cx.waker());
+            critical_section::with(|cs| INTERRUPTED_AT.borrow(cs).set(None));
             DEVICE.write(INT_STS, INT_RECEIVED);
             DEVICE.write(INT_EN, INT_RECEIVED);
             // A frame that came in between has set no interrupt.
@@ -105,7 +116,7 @@ impl Driver for Lan9118 {
         if !has_room(cx) {
             return None;
         }
-        Some((Frame(&mut self.received), Room(&mut self.sending)))
+        Some((Frame { room: &mut self.received, stamps: self.stamps }, Room(&mut self.sending)))
     }
 
     fn transmit(&mut self, cx: &mut Context<'_>) -> Option<Room<'_>> {
@@ -128,20 +139,25 @@ impl Driver for Lan9118 {
 }
 
 /// A frame in the receive FIFO.
-pub struct Frame<'a>(&'a mut [u8; RECEIVED_MAX]);
+pub struct Frame<'a> {
+    room: &'a mut [u8; RECEIVED_MAX],
+    stamps: &'static Stamps,
+}
 
 impl RxToken for Frame<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, f: F) -> R {
         const CHECK_SEQUENCE_LEN: usize = 4;
+        let interrupted_at = critical_section::with(|cs| INTERRUPTED_AT.borrow(cs).take());
+        self.stamps.frame_arrived(interrupted_at.unwrap_or_else(|| clock::clocks().hw));
         let length = (DEVICE.read(RX_STATUS) >> 16 & 0x3fff) as usize;
-        let mut chunks = self.0.chunks_exact_mut(4);
+        let mut chunks = self.room.chunks_exact_mut(4);
         for _ in 0..length.div_ceil(4) {
             let word = DEVICE.read(RX_DATA); // Read in any case: the FIFO must move on.
             if let Some(chunk) = chunks.next() {
                 chunk.copy_from_slice(&word.to_le_bytes());
             }
         }
-        f(self.0.get_mut(..length.saturating_sub(CHECK_SEQUENCE_LEN)).unwrap_or(&mut []))
+        f(self.room.get_mut(..length.saturating_sub(CHECK_SEQUENCE_LEN)).unwrap_or(&mut []))
     }
 }
 

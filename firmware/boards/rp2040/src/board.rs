@@ -1,18 +1,38 @@
-//! From reset to the node: who am I, and then run behind whatever device the image has.
+//! From reset to the node: who am I, which life is this, and then run behind whatever device the
+//! image has.
 
-use crate::{crash, identity, memory};
+use crate::{
+    crash, identity,
+    lamp::{Lamp, Panel},
+    memory,
+    storage::Storage,
+};
 use compasso_node::Node;
-use compasso_runtime::{Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run};
-use compasso_wire::{Instant, NodeConfig, address, config::Stored};
+use compasso_runtime::{
+    Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run, signals::Signals, stamps::Stamps,
+};
+use compasso_wire::{
+    Instant, NodeConfig, address,
+    config::Stored,
+    flash::{log::Log, page::Unusable},
+};
 use embassy_net::{Runner, Stack, StackResources};
 use embassy_net_driver::Driver;
 use embassy_rp::{
     Peri,
-    gpio::{AnyPin, Level, Output},
+    gpio::AnyPin,
+    peripherals::{FLASH, WATCHDOG},
+    watchdog::Watchdog,
 };
-use embassy_time::Timer;
+use embassy_time::{Duration, Timer};
 use static_cell::StaticCell;
 
+/// A program that feeds nobody for so long hangs.
+const WATCHDOG_PATIENCE: Duration = Duration::from_secs(5);
+const WATCHDOG_FED_EVERY: Duration = Duration::from_secs(1);
+
+/// When frames arrived: a device that can tell puts it here.
+pub static STAMPS: Stamps = Stamps::new();
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
 static NODE: StaticCell<Node> = StaticCell::new();
 static SOCKETS: StaticCell<StackResources<SOCKETS_MAX>> = StaticCell::new();
@@ -22,36 +42,52 @@ defmt::timestamp!("{=u64:us}", embassy_time::Instant::now().as_micros());
 /// What of the chip every image gives to the board.
 pub struct Parts {
     /// The lamp.
-    pub led: Peri<'static, AnyPin>,
+    pub lamp: Lamp,
+    /// Rises with every second of cluster time.
+    pub second: Peri<'static, AnyPin>,
+    /// High inside the critical section.
+    pub inside: Peri<'static, AnyPin>,
+    /// Holds who this is and what it promised.
+    pub flash: Peri<'static, FLASH>,
 }
 
 /// A board that knows who it is.
 pub struct Booted {
     config: &'static NodeConfig,
-    /// Its address.
-    pub ipv4: [u8; 4],
+    ipv4: [u8; 4],
+    hardware: Hardware,
 }
 
-/// Reads who this board is. A board that is nobody stays here, blinks and says so.
+/// Reads who this board is and begins its next life: nothing has been sent before that is stored. A
+/// board that is nobody stays here, blinks and says so.
 pub async fn boot(parts: Parts) -> Booted {
     memory::guard_boot();
     crash::report();
+    let mut panel = Panel::new(parts.lamp, parts.second, parts.inside);
     let config = match identity::read() {
-        Ok(config) => &*CONFIG.init(config),
-        Err(_) => refuse(parts).await,
+        Ok(config) => CONFIG.init(config),
+        Err(why) => refuse(panel.lamp(), why).await,
     };
+    let mut log = Log::open(Storage::new(parts.flash));
+    assert!(log.begin_life(config).is_ok(), "the flash is worn out: this board may never speak again");
     let Some(ipv4) = address::ipv4(&config.members, config.me) else {
         unreachable!("the configuration was checked");
     };
-    Booted { config, ipv4 }
+    let (me, incarnation) = (config.me.0, config.incarnation);
+    defmt::info!("node {=u16} at 10.77.{=u8}.{=u8}, life {=u32}", me, ipv4[2], ipv4[3], incarnation);
+    Booted { config, ipv4, hardware: Hardware { panel, log } }
 }
 
-async fn refuse(parts: Parts) -> ! {
-    let mut led = Output::new(parts.led, Level::Low);
+/// A board that is nobody says nothing to anybody. The lamp tells a reader of the manual why.
+async fn refuse(lamp: &mut Lamp, why: Unusable) -> ! {
+    let (blinks, reason) = match why {
+        Unusable::Missing => (2, "there is no configuration page in flash"),
+        Unusable::Malformed => (3, "the configuration page is from another version"),
+        Unusable::NotAMember => (4, "the configuration page does not list this node among the members"),
+    };
     loop {
-        defmt::error!("not provisioned: this board is nobody; to mend it: compasso provision --node N");
-        led.toggle();
-        Timer::after_millis(500).await;
+        defmt::error!("this board is nobody: {=str}; to mend it: compasso provision --node N", reason);
+        lamp.blink(blinks).await;
     }
 }
 
@@ -65,7 +101,7 @@ impl Booted {
     /// The network on a device. The runner wants a task of its own.
     pub fn network<D: Driver>(&self, device: D) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
         embassy_net::new(
-            DerivedMac::new(device, self.ipv4),
+            DerivedMac::new(device, self.ipv4, &STAMPS),
             network_config(self.ipv4),
             SOCKETS.init_with(StackResources::new),
             u64::from(self.config.seed),
@@ -73,13 +109,23 @@ impl Booted {
     }
 
     /// Runs the node for ever, from when the network is there.
-    pub async fn run(self, stack: Stack<'static>) -> ! {
+    pub async fn run(mut self, stack: Stack<'static>) -> ! {
         stack.wait_link_up().await;
         let node = make_node(self.config);
-        defmt::info!("node {=u16} at 10.77.{=u8}.{=u8}", self.config.me.0, self.ipv4[2], self.ipv4[3]);
         // SAFETY: there is one board, and it is gone now.
         let memory = unsafe { memory::claim() };
-        run(node, self.config, stack, &mut Rp2040, &memory.ring, &mut memory.buffers).await
+        run(node, self.config, stack, &STAMPS, &mut self.hardware, &memory.ring, &mut memory.buffers).await
+    }
+}
+
+/// Restarts a board whose tasks no longer get their turn. Wants a task of its own.
+pub async fn watch(watchdog: Peri<'static, WATCHDOG>) -> ! {
+    let mut watchdog = Watchdog::new(watchdog);
+    watchdog.pause_on_debug(true);
+    watchdog.start(WATCHDOG_PATIENCE);
+    loop {
+        Timer::after(WATCHDOG_FED_EVERY).await;
+        watchdog.feed(WATCHDOG_PATIENCE);
     }
 }
 
@@ -92,11 +138,17 @@ fn make_node(config: &NodeConfig) -> &'static mut Node {
     node
 }
 
-struct Rp2040;
+struct Hardware {
+    panel: Panel,
+    log: Log<Storage>,
+}
 
-impl Board for Rp2040 {
-    fn store(&mut self, _stored: &Stored) {}
+impl Board for Hardware {
+    fn store(&mut self, stored: &Stored) {
+        assert!(self.log.store(stored).is_ok(), "the flash is worn out: this board may promise nothing more");
+    }
 
+    /// Nobody bends a real crystal.
     fn set_rate_ppb(&mut self, _ppb: i32) {}
 
     fn rate_ppb(&self) -> i32 {
@@ -106,6 +158,10 @@ impl Board for Rp2040 {
     fn clocks(&self) -> Clocks {
         let hw = now();
         Clocks { hw, raw_ns: hw.0 * 1000 }
+    }
+
+    fn show(&mut self, signals: Signals) {
+        self.panel.show(signals);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The W5500 Ethernet controller of the W5500-EVB-Pico, on SPI0.
 
+mod stamping;
+
 use embassy_net_wiznet::{Device, Runner, State, chip};
 use embassy_rp::{
     Peri, bind_interrupts, dma,
@@ -9,6 +11,7 @@ use embassy_rp::{
 };
 use embassy_time::Delay;
 use embedded_hal_bus::spi::ExclusiveDevice;
+use stamping::{StampedLine, WatchedBus};
 use static_cell::ConstStaticCell;
 
 bind_interrupts!(struct Irqs {
@@ -21,10 +24,13 @@ const SPI_HZ: u32 = 33_000_000;
 const FRAMES_RECEIVED: usize = 4;
 const FRAMES_SENDING: usize = 4;
 
-type Bus = ExclusiveDevice<Spi<'static, SPI0, Async>, Output<'static>, Delay>;
+const _: () = assert!(FRAMES_RECEIVED < compasso_runtime::stamps::FRAMES_MAX);
+
+type Bus = WatchedBus<ExclusiveDevice<Spi<'static, SPI0, Async>, Output<'static>, Delay>>;
+type Line = StampedLine<Input<'static>>;
 
 /// What moves the frames: wants a task of its own.
-pub type Ethernet = Runner<'static, chip::W5500, Bus, Input<'static>, Output<'static>>;
+pub type Ethernet = Runner<'static, chip::W5500, Bus, Line, Output<'static>>;
 /// What the network stack sees.
 pub type EthernetDevice = Device<'static>;
 
@@ -58,9 +64,9 @@ pub async fn start(wiring: Wiring, mac: [u8; 6]) -> (EthernetDevice, Ethernet) {
     config.frequency = SPI_HZ;
     let spi = Spi::new(wiring.spi, wiring.clock, wiring.mosi, wiring.miso, wiring.send, wiring.receive, Irqs, config);
     let Ok(bus) = ExclusiveDevice::new(spi, Output::new(wiring.select, Level::High), Delay);
-    let interrupt = Input::new(wiring.interrupt, Pull::Up);
+    let interrupt = StampedLine(Input::new(wiring.interrupt, Pull::Up));
     let reset = Output::new(wiring.reset, Level::High);
-    match embassy_net_wiznet::new(mac, STATE.take(), bus, interrupt, reset).await {
+    match embassy_net_wiznet::new(mac, STATE.take(), WatchedBus(bus), interrupt, reset).await {
         Ok(started) => started,
         Err(_) => panic!("there is no W5500 on SPI0: is this a W5500-EVB-Pico?"),
     }

@@ -1,17 +1,15 @@
 //! The configuration page of a real board: it survives a new program, and a power cut.
 //!
-//! A copy is, in little-endian words: [`MAGIC`], generation, length, CRC-32 of those three and of
-//! the bytes, then that many bytes of postcard [`NodeConfig`]; the rest of its sector is blank.
+//! A copy is a sector with one record: in little-endian words [`MAGIC`], generation, length, CRC-32
+//! of those three and of the bytes, then that many bytes of postcard [`NodeConfig`]; the rest is blank.
 //! There are two copies. Whoever provisions writes one and then the other, under a generation
 //! above all earlier ones: at every moment one of the two is whole, the old or the new.
 
-use super::{CHECKSUM, SECTOR_LEN};
+use super::{HEADER_LEN, SECTOR_LEN, record};
 use crate::{NodeConfig, limits::CONFIG_MAX};
 
 /// Marks a copy ("CMPF").
 pub const MAGIC: u32 = u32::from_le_bytes(*b"CMPF");
-/// Where the postcard bytes begin.
-pub const HEADER_LEN: usize = 16;
 
 /// Why a board is nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,30 +24,14 @@ pub enum Unusable {
 
 /// Writes a copy into a sector's image.
 pub fn encode(config: &NodeConfig, generation: u32, sector: &mut [u8; SECTOR_LEN]) {
-    sector.fill(0xff);
-    let Some((header, rest)) = sector.split_first_chunk_mut::<HEADER_LEN>() else {
-        unreachable!("a sector is longer than a header");
-    };
-    let bytes: &[u8] = match postcard::to_slice(config, rest) {
-        Ok(bytes) => bytes,
-        Err(_) => unreachable!("a sector has room for the largest configuration"),
-    };
-    let length = bytes.len() as u32;
-    let words = [MAGIC, generation, length, checksum(generation, length, bytes)];
-    for (to, from) in header.iter_mut().zip(words.iter().flat_map(|word| word.to_le_bytes())) {
-        *to = from;
-    }
+    let length = record::encode(MAGIC, generation, config, sector);
+    assert!(length.is_some(), "a sector has room for the largest configuration");
 }
 
 /// The generation and the postcard bytes of a copy, if it is whole.
 #[must_use]
 pub fn decode(sector: &[u8]) -> Option<(u32, &[u8])> {
-    let (header, rest) = sector.split_first_chunk::<HEADER_LEN>()?;
-    let word = |at: usize| header.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    let (generation, length) = (word(4)?, word(8)?);
-    let bytes = rest.get(..length as usize)?;
-    let is_whole = word(0)? == MAGIC && word(12)? == checksum(generation, length, bytes);
-    is_whole.then_some((generation, bytes))
+    record::decode(MAGIC, sector)
 }
 
 /// Who the board with these two copies is.
@@ -64,15 +46,6 @@ pub fn read(copies: [&[u8]; 2]) -> Result<NodeConfig, Unusable> {
         true => Ok(config),
         false => Err(Unusable::NotAMember),
     }
-}
-
-fn checksum(generation: u32, length: u32, bytes: &[u8]) -> u32 {
-    let mut digest = CHECKSUM.digest();
-    for word in [MAGIC, generation, length] {
-        digest.update(&word.to_le_bytes());
-    }
-    digest.update(bytes);
-    digest.finalize()
 }
 
 const _: () = assert!(HEADER_LEN + CONFIG_MAX <= SECTOR_LEN || crate::limits::MEMBERS_MAX > 64);

@@ -4,17 +4,32 @@
 #[cfg(target_os = "none")]
 mod image {
     use compasso_board_rp2040::{
-        Parts, boot,
+        Lamp, Parts, boot,
         w5500::{self, Ethernet, EthernetDevice, Wiring},
+        watch,
     };
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
     use embassy_net::Runner;
+    use embassy_rp::{
+        Peri,
+        gpio::{Level, Output},
+        peripherals::WATCHDOG,
+    };
+
+    const ONCE: &str = "each task is spawned once";
 
     #[embassy_executor::main(executor = "embassy_rp::executor::Executor", entry = "cortex_m_rt::entry")]
     async fn main(spawner: Spawner) {
         let chip = embassy_rp::init(Default::default());
-        let board = boot(Parts { led: chip.PIN_25.into() }).await;
+        let parts = Parts {
+            lamp: Lamp::Pin(Output::new(chip.PIN_25, Level::Low)),
+            second: chip.PIN_14.into(),
+            inside: chip.PIN_15.into(),
+            flash: chip.FLASH,
+        };
+        spawner.spawn(watch_task(chip.WATCHDOG).expect(ONCE));
+        let board = boot(parts).await;
         let wiring = Wiring {
             spi: chip.SPI0,
             miso: chip.PIN_16,
@@ -28,14 +43,14 @@ mod image {
         };
         let (device, ethernet) = w5500::start(wiring, board.mac()).await;
         let (stack, network) = board.network(device);
-        match (ethernet_task(ethernet), network_task(network)) {
-            (Ok(ethernet), Ok(network)) => {
-                spawner.spawn(ethernet);
-                spawner.spawn(network);
-            }
-            (Err(_), _) | (_, Err(_)) => unreachable!("each task is spawned once"),
-        }
+        spawner.spawn(ethernet_task(ethernet).expect(ONCE));
+        spawner.spawn(network_task(network).expect(ONCE));
         board.run(stack).await
+    }
+
+    #[embassy_executor::task]
+    async fn watch_task(watchdog: Peri<'static, WATCHDOG>) {
+        watch(watchdog).await
     }
 
     #[embassy_executor::task]
