@@ -3,7 +3,7 @@
 
 use crate::{bus::XIP_BASE, flash::FLASH_LEN, flash::Flash};
 use object::{
-    Endianness, Object, ObjectSymbol,
+    Endianness,
     elf::{FileHeader32, PT_LOAD},
     read::elf::{FileHeader, ProgramHeader},
 };
@@ -44,35 +44,32 @@ impl Image {
         self.flash.clone()
     }
 
-    /// The function and the line that an instruction came from, innermost first.
+    /// The place that an instruction came from: function and line, below what the core library made of
+    /// it; and the place in this project that it was inlined in, if that is another.
     #[must_use]
     pub fn place(&self, address: u32) -> Option<String> {
         let mut frames = self.places.as_ref()?.find_frames(address.into()).ok()?;
         let mut found = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.and_then(|name| name.demangle().ok().map(|name| name.into_owned()));
-            let line = frame.location.and_then(|at| Some(format!("{}:{}", short(at.file?), at.line?)));
-            match (name, line) {
-                (Some(name), Some(line)) => found.push(format!("{name} ({line})")),
-                (Some(one), None) | (None, Some(one)) => found.push(one),
-                (None, None) => {}
+            let at = frame.location.and_then(|at| Some((short(at.file?), at.line?)));
+            if let (Some(name), Some((file, line))) = (name, at) {
+                let is_ours = file.starts_with("firmware/");
+                found.push((format!("{name} ({file}:{line})"), is_ours, file.starts_with("library/")));
             }
         }
-        (!found.is_empty()).then(|| found.join(", inlined in "))
+        let innermost = found.iter().position(|(_, _, is_core)| !is_core).unwrap_or(0);
+        let ours = found.iter().skip(innermost + 1).find(|(_, is_ours, _)| *is_ours);
+        match (found.get(innermost)?, ours) {
+            ((inner, false, _), Some((outer, _, _))) => Some(format!("{inner}, in {outer}")),
+            ((inner, _, _), _) => Some(inner.clone()),
+        }
     }
-}
-
-/// The address of a symbol.
-#[must_use]
-pub fn symbol(elf: &[u8], name: &str) -> Option<u32> {
-    let file = object::File::parse(elf).ok()?;
-    file.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address() as u32)
 }
 
 /// The end of a path, which says enough.
 fn short(path: &str) -> &str {
-    ["/firmware/", "/registry/src/", "/library/"]
-        .into_iter()
-        .find_map(|part| path.rfind(part).map(|at| &path[at + 1..]))
-        .unwrap_or(path)
+    let known = ["/firmware/", "/library/"].into_iter().find_map(|part| path.rfind(part).map(|at| &path[at + 1..]));
+    let foreign = || path.split_once("/registry/src/").and_then(|(_, rest)| Some(rest.split_once('/')?.1));
+    known.or_else(foreign).unwrap_or(path)
 }

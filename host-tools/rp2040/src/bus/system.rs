@@ -48,7 +48,7 @@ impl Default for System {
             pads_qspi: Registers::new(&[0x00..=0x18]),
             io_qspi: Registers::new(&[0x00..=0x2c]),
             busctrl: Registers::new(&[0x00..=0x24]),
-            xip: Registers::new(&[0x00..=0x14]).with(&[(0, 3), (8, 6)]),
+            xip: Registers::new(&[0x00..=0x18]).with(&[(0, 3), (8, 6)]),
             ssi: Registers::new(&[0x00..=0x1c, 0x2c..=0x30, 0x60..=0x60, 0xf0..=0xf8]),
             random: 1,
         }
