@@ -13,7 +13,7 @@ fn main() {
     let mut sector = [0xff; flash::SECTOR_LEN];
     flash::page::encode(&config, 1, &mut sector);
     f.load(flash::PAGES_AT[0], &sector);
-    let mut board = Board::new(f, 1);
+    let mut board = Board::new(f, image.code(), 1);
     let t = std::time::Instant::now();
     board.run(secs * 125_000_000);
     println!(

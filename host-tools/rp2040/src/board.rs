@@ -2,15 +2,14 @@
 
 use crate::{
     bus::{Bus, RAM_BASE, Stop, XIP_BASE},
+    cpu::{Code, Cpu, Fault, Sleep},
     flash::{FLASH_LEN, Flash},
     rom::{self, Function},
 };
-use rp2040_emu::{bus::invalidation_regions, core::CortexM0Plus};
+use std::rc::Rc;
 
 /// Where programs begin: behind the 256 bytes that set the flash up.
 pub const VECTORS_AT: u32 = XIP_BASE + 0x100;
-/// Exception number of a fault.
-const HARD_FAULT: u32 = 3;
 /// Cycles that the ROM's small functions take at least.
 const ROM_CALL_CYCLES: u64 = 20;
 
@@ -31,34 +30,29 @@ pub enum Cause {
     /// The bus could not go on.
     Stop(Stop),
     /// The processor faulted.
-    HardFault,
-    /// It faulted in its fault handler.
-    Lockup,
+    Fault(Fault),
 }
 
 /// A board that is switched on.
 pub struct Board {
-    cpu: CortexM0Plus,
+    cpu: Cpu,
+    code: Rc<Code>,
     bus: Bus,
     /// The ROM works until then.
     busy_until: u64,
     is_paused: bool,
     end: Option<End>,
-    instructions: u64,
 }
 
 impl Board {
-    /// Switches a board on. The flash holds the program; random bits come from the seed.
+    /// Switches a board on. The flash holds the program, which is also given decoded; random bits come
+    /// from the seed.
     #[must_use]
-    pub fn new(flash: Flash, seed: u64) -> Board {
+    pub fn new(flash: Flash, code: Rc<Code>, seed: u64) -> Board {
         let mut bus = Bus::new(flash, seed);
-        let mut cpu = CortexM0Plus::new();
-        bus.private.system.vtor = VECTORS_AT;
-        let (stack, entry) = (bus.load32(VECTORS_AT), bus.load32(VECTORS_AT + 4));
-        cpu.regs.msp = stack;
-        cpu.regs.set_sp(stack);
-        cpu.regs.set_pc(entry & !1);
-        Board { cpu, bus, busy_until: 0, is_paused: false, end: None, instructions: 0 }
+        bus.private.vectors = VECTORS_AT;
+        let cpu = Cpu::new(bus.load32(VECTORS_AT), bus.load32(VECTORS_AT + 4));
+        Board { cpu, code, bus, busy_until: 0, is_paused: false, end: None }
     }
 
     /// The time, in its own cycles.
@@ -70,7 +64,7 @@ impl Board {
     /// Instructions executed so far.
     #[must_use]
     pub fn instructions(&self) -> u64 {
-        self.instructions
+        self.cpu.instructions
     }
 
     /// Its bus.
@@ -144,22 +138,16 @@ impl Board {
                 }
                 continue;
             }
-            self.wake();
             self.execute(until);
         }
     }
 
     fn execute(&mut self, until: u64) {
-        let limit = until.min(self.bus.next_at);
+        self.cpu.sleep = None;
+        self.cpu.take_exception(&mut self.bus);
         self.bus.attention = false;
-        while self.bus.now < limit {
-            let cycles = self.cpu.step(&mut self.bus);
-            self.instructions += 1;
-            self.bus.now += u64::from(cycles);
-            if self.bus.attention || cycles == 0 {
-                break;
-            }
-        }
+        let limit = until.min(self.bus.next_at);
+        self.cpu.run(&mut self.bus, &self.code, limit);
         self.attend();
     }
 
@@ -168,13 +156,14 @@ impl Board {
         if self.is_paused || self.busy_until > self.bus.now {
             return true;
         }
-        if self.bus.is_waiting {
-            return !(self.bus.has_event || (self.bus.has_interrupt() && self.cpu.regs.primask & 1 == 0));
+        match self.cpu.sleep {
+            None => false,
+            Some(Sleep::Event) => !(self.bus.has_event || (self.bus.private.is_pending() && !self.cpu.is_masked())),
+            Some(Sleep::Interrupt) => !self.bus.private.is_pending(),
         }
-        self.cpu.is_halted() && !self.bus.has_interrupt()
     }
 
-    /// Looks after what the processor left to be done: stops, faults, wake-ups.
+    /// Looks after what the processor left to be done: stops and faults.
     fn attend(&mut self) {
         if let Some(stop) = self.bus.stop.take() {
             match stop {
@@ -182,41 +171,31 @@ impl Board {
                 other => self.ends(Cause::Stop(other), self.bus.pc),
             }
         }
-        if self.cpu.regs.ipsr() == HARD_FAULT && self.end.is_none() {
-            let pc = self.bus.load32(self.cpu.regs.sp().wrapping_add(24));
-            self.cpu.regs.set_lr(self.bus.load32(self.cpu.regs.sp().wrapping_add(20)));
-            self.bus.stop = None;
-            let cause = if self.cpu.is_halted() { Cause::Lockup } else { Cause::HardFault };
-            self.ends(cause, pc);
+        if let Some(fault) = self.cpu.fault {
+            self.ends(Cause::Fault(fault), self.cpu.r[15]);
         }
-        // A handler that has returned may find its level still there.
-        self.bus.settle();
-    }
-
-    fn wake(&mut self) {
-        if self.bus.is_waiting {
-            self.bus.is_waiting = false;
-            self.bus.has_event = false;
-        }
-        if self.cpu.is_halted() {
-            self.cpu.wake();
+        if self.bus.attention {
+            // A handler that has returned may find its level still there.
+            self.bus.settle();
         }
     }
 
     fn ends(&mut self, cause: Cause, pc: u32) {
-        self.end = Some(End { cause, pc, lr: self.cpu.regs.lr() });
+        self.end = Some(End { cause, pc, lr: self.cpu.r[14] });
     }
 
     /// Does what a function of the ROM does.
     fn call(&mut self, function: Function) {
-        let [a, b, c] = [0, 1, 2].map(|n| self.cpu.reg(n));
+        let [a, b, c, ..] = self.cpu.r;
         let now = self.bus.now;
         let mut until = now + ROM_CALL_CYCLES;
         match function {
-            Function::Lookup => self.cpu.set_reg(0, rom::lookup(b)),
+            Function::Lookup => self.cpu.r[0] = rom::lookup(b),
             Function::ConnectFlash | Function::ExitXip => self.bus.set_flash_visible(false),
             Function::FlushCache => {}
             Function::EnterXip => self.bus.set_flash_visible(true),
+            // The program was decoded once: it may not change itself.
+            Function::Erase | Function::Program if (a as usize) < self.code.len() => return self.refuse(a),
             Function::Erase => match self.bus.flash.erase(now, a, b) {
                 Some(done) => until = done,
                 None => return self.refuse(a),
@@ -244,12 +223,10 @@ impl Board {
             }
         }
         self.busy_until = until;
-        // Code may have been copied to RAM, or changed in flash.
-        self.cpu.invalidate_decode_cache_regions(invalidation_regions::SRAM | invalidation_regions::XIP);
     }
 
     fn refuse(&mut self, offset: u32) {
         let address = XIP_BASE.wrapping_add(offset.min(FLASH_LEN as u32));
-        self.ends(Cause::Stop(Stop::Nowhere { address }), self.cpu.regs.lr() & !1);
+        self.ends(Cause::Stop(Stop::Nowhere { address }), self.cpu.r[14] & !1);
     }
 }

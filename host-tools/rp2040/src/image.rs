@@ -1,17 +1,22 @@
 //! The image: what goes into flash, where it keeps its log, and which place of the source an
 //! instruction came from.
 
-use crate::{bus::XIP_BASE, flash::FLASH_LEN, flash::Flash};
+use crate::{
+    bus::XIP_BASE,
+    cpu::Code,
+    flash::{FLASH_LEN, Flash},
+};
 use object::{
     Endianness,
     elf::{FileHeader32, PT_LOAD},
     read::elf::{FileHeader, ProgramHeader},
 };
-use std::path::Path;
+use std::{path::Path, rc::Rc};
 
 /// What goes into flash, and how to find the source.
 pub struct Image {
     flash: Flash,
+    code: Rc<Code>,
     places: Option<addr2line::Loader>,
 }
 
@@ -24,6 +29,7 @@ impl Image {
         let header = FileHeader32::<Endianness>::parse(elf).map_err(|error| format!("not an ELF file: {error}"))?;
         let endian = header.endian().map_err(|error| error.to_string())?;
         let mut flash = Flash::default();
+        let mut end = 0;
         for segment in header.program_headers(endian, elf).map_err(|error| error.to_string())? {
             let bytes = segment.data(endian, elf).map_err(|()| "a segment beyond its end")?;
             if segment.p_type(endian) != PT_LOAD || bytes.is_empty() {
@@ -34,14 +40,22 @@ impl Image {
                 return Err(format!("a segment at {:#010x}, where no flash is", segment.p_paddr(endian)));
             }
             flash.load(at, bytes);
+            end = end.max(at as usize + bytes.len());
         }
-        Ok(Image { flash, places: addr2line::Loader::new(path).ok() })
+        let code = Rc::new(Code::new(XIP_BASE, &flash.bytes()[..end]));
+        Ok(Image { flash, code, places: addr2line::Loader::new(path).ok() })
     }
 
     /// A flash with the image in it, and nothing else.
     #[must_use]
     pub fn flash(&self) -> Flash {
         self.flash.clone()
+    }
+
+    /// The program, decoded.
+    #[must_use]
+    pub fn code(&self) -> Rc<Code> {
+        Rc::clone(&self.code)
     }
 
     /// The place that an instruction came from: function and line, below what the core library made of

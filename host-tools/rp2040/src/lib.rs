@@ -6,6 +6,7 @@
 
 pub mod board;
 pub mod bus;
+pub mod cpu;
 pub mod crystal;
 pub mod flash;
 pub mod image;

@@ -7,6 +7,7 @@
 use crate::{
     board::{Board, Cause, End},
     bus::Stop,
+    cpu::Fault,
     crystal::Crystal,
     flash::Flash,
     image::Image,
@@ -219,8 +220,9 @@ impl<'i> World<'i> {
     fn describe(&self, end: &End) -> String {
         let place = self.image.place(end.pc).unwrap_or_else(|| format!("{:#010x}", end.pc));
         let what = match &end.cause {
-            Cause::HardFault => "hard fault".to_owned(),
-            Cause::Lockup => "lockup: a fault in the fault handler".to_owned(),
+            Cause::Fault(Fault::Undefined) => "hard fault: an undefined instruction".to_owned(),
+            Cause::Fault(Fault::Unaligned) => "hard fault: an unaligned access".to_owned(),
+            Cause::Fault(Fault::State) => "hard fault: a jump to what is no code".to_owned(),
             Cause::Stop(stop) => describe_stop(stop),
         };
         let caller = self.image.place(end.lr & !1).map(|place| format!(", called from {place}")).unwrap_or_default();
@@ -275,7 +277,7 @@ impl Boards for World<'_> {
         let dice = mix(&[self.seed, 11, position as u64, seat.lives.into()]);
         seat.incarnation = remembered(&flash).map_or(FIRST_LIFE, |memory| memory.incarnation + 1);
         seat.crystal = Crystal::new(self.now_ns + dice % POWER_UP_NS, seat.ppb);
-        seat.board = Some(Board::new(flash, dice));
+        seat.board = Some(Board::new(flash, self.image.code(), dice));
         seat.log.begin(seat.incarnation).doing("writing the nodes' logs")
     }
 

@@ -2,63 +2,64 @@
 
 use super::{Bus, RAM_BASE, Stop, XIP_BASE, system::Block};
 use crate::rom;
-use rp2040_emu::{
-    bus::ppb::Ppb,
-    core::{CoreBus, Nvic},
-};
 
 /// What the upper address bits of a peripheral's register ask for.
 const XOR: u32 = 1;
 const SET: u32 = 2;
 const CLEAR: u32 = 3;
 
-macro_rules! load {
-    ($name:ident, $type:ty, $len:expr) => {
-        /// Loads from an address.
-        #[inline]
-        pub fn $name(&mut self, address: u32) -> $type {
+macro_rules! access {
+    ($fast:ident, $load:ident, $put:ident, $store:ident, $type:ty, $len:expr, $copies:expr) => {
+        /// Loads from memory; none if there is no memory that may be read.
+        #[inline(always)]
+        pub fn $fast(&self, address: u32) -> Option<$type> {
             let at = address.wrapping_sub(RAM_BASE) as usize;
             if let Some(bytes) = self.ram.get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>()) {
-                if at.wrapping_sub(self.guard_at) < self.guard_len {
-                    self.stop(Stop::Forbidden { address });
-                    return 0;
-                }
-                return <$type>::from_le_bytes(*bytes);
+                let is_guarded = at.wrapping_sub(self.guard_at) < self.guard_len;
+                return (!is_guarded).then(|| <$type>::from_le_bytes(*bytes));
             }
             let at = address.wrapping_sub(XIP_BASE) as usize;
-            if at < self.visible
-                && let Some(bytes) = self.flash.bytes().get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>())
-            {
-                return <$type>::from_le_bytes(*bytes);
-            }
-            (self.load_elsewhere(address & !3) >> (address % 4 * 8)) as $type
+            let bytes = self.flash.bytes().get(at..at + $len)?.first_chunk::<$len>()?;
+            (at < self.visible).then(|| <$type>::from_le_bytes(*bytes))
         }
-    };
-}
 
-macro_rules! store {
-    ($name:ident, $type:ty, $len:expr, $copies:expr) => {
-        /// Stores to an address.
+        /// Loads from anywhere.
         #[inline]
-        pub fn $name(&mut self, address: u32, value: $type) {
+        pub fn $load(&mut self, address: u32) -> $type {
+            match self.$fast(address) {
+                Some(value) => value,
+                None => (self.load_elsewhere(address & !3) >> (address % 4 * 8)) as $type,
+            }
+        }
+
+        /// Stores to RAM; false if it is not RAM that may be written.
+        #[inline(always)]
+        pub fn $put(&mut self, address: u32, value: $type) -> bool {
             let at = address.wrapping_sub(RAM_BASE) as usize;
             match self.ram.get_mut(at..at + $len) {
-                Some(_) if at.wrapping_sub(self.guard_at) < self.guard_len => self.stop(Stop::Forbidden { address }),
-                Some(bytes) => bytes.copy_from_slice(&value.to_le_bytes()),
+                Some(bytes) if at.wrapping_sub(self.guard_at) >= self.guard_len => {
+                    bytes.copy_from_slice(&value.to_le_bytes());
+                    true
+                }
+                _ => false,
+            }
+        }
+
+        /// Stores to anywhere.
+        #[inline]
+        pub fn $store(&mut self, address: u32, value: $type) {
+            if !self.$put(address, value) {
                 // A peripheral sees a narrow value on all of its lines.
-                None => self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies)),
+                self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies));
             }
         }
     };
 }
 
 impl Bus {
-    load!(load8, u8, 1);
-    load!(load16, u16, 2);
-    load!(load32, u32, 4);
-    store!(store8, u8, 1, 0x0101_0101);
-    store!(store16, u16, 2, 0x0001_0001);
-    store!(store32, u32, 4, 1);
+    access!(fast8, load8, put8, store8, u8, 1, 0x0101_0101);
+    access!(fast16, load16, put16, store16, u16, 2, 0x0001_0001);
+    access!(fast32, load32, put32, store32, u32, 4, 1);
 
     #[inline(never)]
     fn load_elsewhere(&mut self, address: u32) -> u32 {
@@ -87,7 +88,7 @@ impl Bus {
             }
             0xd => {
                 let offset = address & 0x0fff_ffff;
-                self.gpio.read_sio(offset).or_else(|| self.sio.read(offset))
+                self.sio.read(offset).or_else(|| self.gpio.read_sio(offset))
             }
             0xe => {
                 let offset = address & 0x0fff_ffff;
@@ -115,6 +116,10 @@ impl Bus {
 
     #[inline(never)]
     fn store_elsewhere(&mut self, address: u32, value: u32) {
+        // Spinlocks and the divider concern nobody else, and programs use them all the time.
+        if address >> 28 == 0xd && self.sio.write(address & 0x0fff_ffff, value) {
+            return;
+        }
         if !self.write_register(address, value) {
             self.refuse(address, Some(value));
         }
@@ -139,11 +144,9 @@ impl Bus {
                 let offset = address & 0x0fff_ffff;
                 self.catch_up();
                 let before = self.gpio.levels();
-                if self.gpio.write_sio(offset, value) {
-                    self.pins_moved(before);
-                    return true;
-                }
-                self.sio.write(offset, value)
+                let known = self.gpio.write_sio(offset, value);
+                self.pins_moved(before);
+                known
             }
             0xe if (0xed90..=0xedb8).contains(&(address & 0xffff)) => {
                 let known = self.mpu.write(address & 0x0fff_ffff, value);
@@ -198,6 +201,9 @@ impl Bus {
     }
 
     fn refuse(&mut self, address: u32, written: Option<u32>) {
+        if self.ram.get(address.wrapping_sub(RAM_BASE) as usize).is_some() {
+            return self.stop(Stop::Forbidden { address });
+        }
         // Above the memories lie registers; there the chip has more than the model.
         let has_registers = matches!(address >> 28, 0x4 | 0x5 | 0xd | 0xe) || address >> 24 == 0x14;
         let hidden = self.visible == 0 && address >> 28 == 1;
@@ -205,98 +211,5 @@ impl Bus {
             true => Stop::Unmodelled { address, written },
             false => Stop::Nowhere { address },
         });
-    }
-}
-
-/// What the processor core asks of its bus.
-impl CoreBus for Bus {
-    #[inline]
-    fn read8(&mut self, addr: u32) -> u8 {
-        self.load8(addr)
-    }
-
-    #[inline]
-    fn read16(&mut self, addr: u32) -> u16 {
-        self.load16(addr)
-    }
-
-    #[inline]
-    fn read32(&mut self, addr: u32) -> u32 {
-        self.load32(addr)
-    }
-
-    #[inline]
-    fn write8(&mut self, addr: u32, val: u8) {
-        self.store8(addr, val);
-    }
-
-    #[inline]
-    fn write16(&mut self, addr: u32, val: u16) {
-        self.store16(addr, val);
-    }
-
-    #[inline]
-    fn write32(&mut self, addr: u32, val: u32) {
-        self.store32(addr, val);
-    }
-
-    #[inline]
-    fn set_active_pc(&mut self, pc: u32) {
-        self.pc = pc;
-    }
-
-    /// The board stops at once where nothing is, so the processor need not fault.
-    #[inline]
-    fn bus_fault(&self) -> bool {
-        false
-    }
-
-    fn bus_fault_addr(&self) -> u32 {
-        0
-    }
-
-    fn clear_bus_fault(&mut self) {}
-
-    #[inline]
-    fn ppb(&self, _core: usize) -> &Ppb {
-        &self.private.system
-    }
-
-    /// Asked for at every entry to and return from an exception: both are events, and a level that
-    /// is still there then becomes pending again.
-    fn ppb_mut(&mut self, _core: usize) -> &mut Ppb {
-        self.has_event = true;
-        self.attention = true;
-        &mut self.private.system
-    }
-
-    #[inline]
-    fn nvic(&self, _core: usize) -> &Nvic {
-        &self.private.interrupts
-    }
-
-    fn nvic_mut(&mut self, _core: usize) -> &mut Nvic {
-        &mut self.private.interrupts
-    }
-
-    fn active_core(&self) -> usize {
-        0
-    }
-
-    fn event_flag(&self, _core: usize) -> bool {
-        self.has_event
-    }
-
-    fn consume_event_flag(&mut self, _core: usize) -> bool {
-        std::mem::take(&mut self.has_event)
-    }
-
-    fn set_wfe_waiting(&mut self, _core: usize, val: bool) {
-        self.is_waiting = val;
-        self.attention = true;
-    }
-
-    fn signal_sev(&mut self) {
-        self.has_event = true;
     }
 }

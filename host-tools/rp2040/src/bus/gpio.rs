@@ -26,6 +26,8 @@ pub struct Gpio {
     interrupt_enable: [u32; 4],
     interrupt_force: [u32; 4],
     levels: u32,
+    /// Pins with a pull-up.
+    pulled: u32,
 }
 
 impl Default for Gpio {
@@ -42,6 +44,7 @@ impl Default for Gpio {
             interrupt_enable: [0; 4],
             interrupt_force: [0; 4],
             levels: 0,
+            pulled: 0,
         }
     }
 }
@@ -49,6 +52,9 @@ impl Default for Gpio {
 impl Gpio {
     /// Something outside drives a pin.
     pub fn drive(&mut self, pin: u32, high: bool) {
+        if self.driven & 1 << pin != 0 && (self.external & 1 << pin != 0) == high {
+            return;
+        }
         self.driven |= 1 << pin;
         self.external = (self.external & !(1 << pin)) | u32::from(high) << pin;
         self.settle();
@@ -148,7 +154,11 @@ impl Gpio {
     pub fn write_pads(&mut self, offset: u32, value: u32) -> bool {
         match offset {
             0x00 => self.voltage = value,
-            0x04..=0x78 => self.pads[(offset as usize - 4) / 4] = value,
+            0x04..=0x78 => {
+                let pin = (offset as usize - 4) / 4;
+                self.pads[pin] = value;
+                self.pulled = (self.pulled & !(1 << pin)) | u32::from(value & PULL_UP != 0) << pin;
+            }
             0x7c | 0x80 => {}
             _ => return false,
         }
@@ -157,19 +167,16 @@ impl Gpio {
     }
 
     fn settle(&mut self) {
-        let mut pulled = 0;
-        for (pin, pad) in self.pads.iter().enumerate() {
-            pulled |= u32::from(pad & PULL_UP != 0) << pin;
-        }
-        let outside = (self.external & self.driven) | (pulled & !self.driven);
+        let outside = (self.external & self.driven) | (self.pulled & !self.driven);
         let levels = ((self.out & self.enable) | (outside & !self.enable)) & PIN_MASK;
         let changed = levels ^ self.levels;
         self.levels = levels;
-        if changed != 0 {
-            for pin in (0..PINS).filter(|pin| changed & (1 << pin) != 0) {
-                let edge = if levels & (1 << pin) != 0 { EDGE_HIGH } else { EDGE_LOW };
-                self.edges[pin / 8] |= edge << (pin % 8 * 4);
-            }
+        if changed == 0 {
+            return;
+        }
+        for pin in (0..PINS).filter(|pin| changed & (1 << pin) != 0) {
+            let edge = if levels & (1 << pin) != 0 { EDGE_HIGH } else { EDGE_LOW };
+            self.edges[pin / 8] |= edge << (pin % 8 * 4);
         }
     }
 

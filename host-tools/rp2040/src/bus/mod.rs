@@ -6,7 +6,6 @@
 pub mod dma;
 pub mod gpio;
 pub mod mpu;
-pub mod ppb;
 pub mod registers;
 pub mod sio;
 pub mod spi;
@@ -18,6 +17,7 @@ mod access;
 mod transfer;
 
 use crate::{
+    cpu::Private,
     flash::{FLASH_LEN, Flash},
     rom::{self, Function},
     w5500::W5500,
@@ -25,7 +25,6 @@ use crate::{
 use dma::Dma;
 use gpio::Gpio;
 use mpu::Mpu;
-use ppb::Private;
 use sio::Sio;
 use spi::Spi;
 use system::System;
@@ -96,10 +95,8 @@ pub struct Bus {
     pub attention: bool,
     /// Why it must stop, if it must.
     pub stop: Option<Stop>,
-    /// The instruction that is being executed.
+    /// The instruction that last left memory for a register.
     pub pc: u32,
-    /// The processor waits for an event.
-    pub is_waiting: bool,
     /// An event is remembered for the next time it wants to wait.
     pub has_event: bool,
     /// Frames that have left, each with its time.
@@ -137,7 +134,6 @@ impl Bus {
             attention: false,
             stop: None,
             pc: 0,
-            is_waiting: false,
             has_event: false,
             departed: Vec::new(),
             flash,
@@ -215,10 +211,10 @@ impl Bus {
         &mut self.ram[..]
     }
 
-    /// Whether an interrupt is pending that the program wants.
+    /// Whether the flash can be seen.
     #[must_use]
-    pub fn has_interrupt(&self) -> bool {
-        self.private.interrupts.pending_and_enabled() != 0 || self.private.system.icsr & (1 << 28 | 1 << 26) != 0
+    pub fn is_flash_visible(&self) -> bool {
+        self.visible > 0
     }
 
     /// Brings wires, interrupt lines and the time of the next event up to date.
@@ -231,8 +227,7 @@ impl Bus {
         let [dma0, dma1] = self.dma.lines();
         let lines =
             self.timer.lines() | u32::from(dma0) << 11 | u32::from(dma1) << 12 | u32::from(self.gpio.line()) << 13;
-        // A level keeps its interrupt pending, but not while its handler runs.
-        self.private.interrupts.pending |= lines & !self.private.active();
+        self.private.raise(lines);
         let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.controller.next_at());
         self.next_at = next.min(self.transfer_at());
         self.attention = true;
