@@ -61,12 +61,6 @@ impl Board {
         self.bus.now
     }
 
-    /// Instructions executed so far.
-    #[must_use]
-    pub fn instructions(&self) -> u64 {
-        self.cpu.instructions
-    }
-
     /// Its bus.
     #[must_use]
     pub fn bus(&self) -> &Bus {

@@ -84,8 +84,6 @@ pub struct World<'i> {
 #[derive(Debug, Default)]
 pub struct Crystals {
     lives: BTreeMap<LifeKey, Crystal>,
-    /// Instructions that all boards have executed.
-    pub instructions: u64,
 }
 
 impl TrueTime for Crystals {
@@ -294,7 +292,6 @@ impl Boards for World<'_> {
         seat.log.end(probe).doing("writing the nodes' logs")?;
         let journal = memory::journal(probe, RING_AT).doing("reading a dead board's memory")?;
         self.crystals.lives.insert((position, incarnation), seat.crystal.clone());
-        self.crystals.instructions += board.instructions();
         seat.flash = Some(board.power_cut());
         Ok(Some(Remains { incarnation, rate_ppb: 0, journal, stored: None, last_lines: seat.log.last_lines() }))
     }

@@ -1,7 +1,10 @@
 //! Executing instructions. Cycles are those of the Cortex-M0+ Technical Reference Manual, with the
 //! single-cycle multiplier.
 
-use super::{Code, Cpu, Fault, Sleep, op::Op};
+use super::{
+    Code, Cpu, Fault, Sleep,
+    op::{CONDITIONS, Op},
+};
 use crate::bus::{Bus, XIP_BASE};
 
 /// Returns from exceptions are jumps to addresses like this.
@@ -21,7 +24,6 @@ impl Cpu {
         let ops: &[Op] = if bus.is_flash_visible() { &code.ops } else { &[] };
         let mut now = bus.now;
         let mut pc = self.r[15];
-        let mut executed = 0_u64;
         // Whoever leaves the fast path tells the bus the time, and looks up if that asks for it.
         macro_rules! slowly {
             ($access:expr) => {{
@@ -91,6 +93,22 @@ impl Cpu {
                 now += 1;
             }};
         }
+        macro_rules! compares_and_branches {
+            ($sum:expr, $condition:expr, $by:expr) => {{
+                let (result, carry, overflow) = $sum;
+                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
+                let flags =
+                    (result >> 31) << 3 | u32::from(result == 0) << 2 | u32::from(carry) << 1 | u32::from(overflow);
+                if CONDITIONS[usize::from($condition & 15)] >> flags & 1 != 0 {
+                    pc = pc.wrapping_add(2 * i32::from($by) as u32);
+                    now += 3;
+                } else {
+                    pc = pc.wrapping_add(4);
+                    now += 2;
+                }
+                continue;
+            }};
+        }
         macro_rules! branches {
             ($to:expr, $taken:expr) => {{
                 if $taken {
@@ -102,7 +120,6 @@ impl Cpu {
             }};
         }
         while now < limit {
-            executed += 1;
             let op = match ops.get((pc.wrapping_sub(XIP_BASE) >> 1) as usize) {
                 Some(op) => *op,
                 None => {
@@ -183,6 +200,12 @@ impl Cpu {
                 Op::Sbc { d, m } => sums!(d, add(self.reg(d), !self.reg(m), self.c)),
                 Op::Rsb { d, m } => sums!(d, add(!self.reg(m), 0, true)),
                 Op::Cmp { n, m } => compares!(add(self.reg(n), !self.reg(m), true)),
+                Op::CmpBranch { n, m, condition, by } => {
+                    compares_and_branches!(add(self.reg(n), !self.reg(m), true), condition, by)
+                }
+                Op::CmpImmBranch { n, value, condition, by } => {
+                    compares_and_branches!(add(self.reg(n), !u32::from(value), true), condition, by)
+                }
                 Op::Cmn { d, m } => compares!(add(self.reg(d), self.reg(m), false)),
                 Op::AddHigh { d, m } => {
                     self.r[15] = pc.wrapping_add(4);
@@ -462,7 +485,6 @@ impl Cpu {
             }
             pc = pc.wrapping_add(2);
         }
-        self.instructions += executed;
         self.r[15] = pc;
         bus.now = now;
     }

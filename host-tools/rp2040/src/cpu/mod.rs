@@ -10,7 +10,7 @@ pub mod op;
 pub use exceptions::Private;
 
 use crate::bus::Bus;
-use op::{Op, Reg, decode, is_wide};
+use op::{Op, Reg, decode, fuse, is_wide};
 
 /// A program, decoded, from the beginning of flash.
 #[derive(Debug, Default)]
@@ -33,7 +33,12 @@ impl Code {
             }
             other => other,
         };
-        Code { ops: (0..bytes.len() / 2).map(|index| one(2 * index)).collect() }
+        let mut ops: Vec<Op> = (0..bytes.len() / 2).map(|index| one(2 * index)).collect();
+        for index in 1..ops.len() {
+            let place = base.wrapping_add(2 * (index as u32 - 1));
+            ops[index - 1] = fuse(place, ops[index - 1], ops[index]);
+        }
+        Code { ops }
     }
 
     /// How many bytes of flash it takes.
@@ -72,8 +77,9 @@ pub enum Fault {
 /// The processor.
 #[derive(Clone, Debug)]
 pub struct Cpu {
-    /// R0 to R12, the stack pointer in use, the link register, the next instruction.
-    pub r: [u32; 16],
+    /// R0 to R12, the stack pointer in use, the link register, the next instruction. So many that a
+    /// byte is always an index: only the first sixteen are used.
+    pub r: [u32; 256],
     /// Bit 31 is the negative flag.
     n: u32,
     /// The zero flag is set if this is zero.
@@ -92,15 +98,13 @@ pub struct Cpu {
     pub sleep: Option<Sleep>,
     /// It faulted.
     pub fault: Option<Fault>,
-    /// Instructions executed so far.
-    pub instructions: u64,
 }
 
 impl Cpu {
     /// A processor after a reset, with the vectors that it has read.
     #[must_use]
     pub fn new(stack: u32, entry: u32) -> Cpu {
-        let mut r = [0; 16];
+        let mut r = [0; 256];
         (r[13], r[14], r[15]) = (stack & !3, u32::MAX, entry & !1);
         Cpu {
             r,
@@ -115,7 +119,6 @@ impl Cpu {
             other_stack: 0,
             sleep: None,
             fault: None,
-            instructions: 0,
         }
     }
 
@@ -139,12 +142,14 @@ impl Cpu {
         self.v = status & 1 << 28 != 0;
     }
 
+    #[inline(always)]
     fn reg(&self, number: Reg) -> u32 {
-        self.r[usize::from(number & 15)]
+        self.r[usize::from(number)]
     }
 
+    #[inline(always)]
     fn set(&mut self, number: Reg, value: u32) {
-        self.r[usize::from(number & 15)] = value;
+        self.r[usize::from(number)] = value;
     }
 
     /// Decodes an instruction that is not in flash.

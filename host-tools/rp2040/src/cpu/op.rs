@@ -37,6 +37,8 @@ pub enum Op {
     Bgt { to: u32 }, Ble { to: u32 }, B { to: u32 }, Bl { to: u32 },
     Nop, Barrier, Wfe, Wfi, Sev, Cps { mask: bool },
     Mrs { d: Reg, from: u8 }, Msr { n: Reg, to: u8 },
+    /// A comparison and the branch behind it, `by` so many halfwords from the comparison.
+    CmpBranch { n: Reg, m: Reg, condition: u8, by: i16 }, CmpImmBranch { n: Reg, value: u8, condition: u8, by: i16 },
     /// Undefined, a breakpoint or a supervisor call: none of them belongs into an image.
     Undefined,
 }
@@ -85,6 +87,58 @@ pub fn decode(pc: u32, first: u16, second: u16) -> Op {
         _ => Op::Undefined,
     }
 }
+
+/// Two instructions as one, if there is one for both; else the first.
+#[must_use]
+pub fn fuse(pc: u32, first: Op, second: Op) -> Op {
+    let Some((condition, to)) = second.condition() else { return first };
+    let by = (to.wrapping_sub(pc) as i32 / 2) as i16;
+    match first {
+        Op::Cmp { n, m } => Op::CmpBranch { n, m, condition, by },
+        Op::CmpImm { n, value } => Op::CmpImmBranch { n, value, condition, by },
+        other => other,
+    }
+}
+
+impl Op {
+    /// The condition and the target of a conditional branch.
+    fn condition(self) -> Option<(u8, u32)> {
+        Some(match self {
+            Op::Beq { to } => (0x0, to),
+            Op::Bne { to } => (0x1, to),
+            Op::Bcs { to } => (0x2, to),
+            Op::Bcc { to } => (0x3, to),
+            Op::Bmi { to } => (0x4, to),
+            Op::Bpl { to } => (0x5, to),
+            Op::Bvs { to } => (0x6, to),
+            Op::Bvc { to } => (0x7, to),
+            Op::Bhi { to } => (0x8, to),
+            Op::Bls { to } => (0x9, to),
+            Op::Bge { to } => (0xa, to),
+            Op::Blt { to } => (0xb, to),
+            Op::Bgt { to } => (0xc, to),
+            Op::Ble { to } => (0xd, to),
+            _ => return None,
+        })
+    }
+}
+
+/// For each condition: which combinations of the flags N, Z, C, V (bit 3 to 0 of the index) meet it.
+pub const CONDITIONS: [u16; 16] = {
+    let mut table = [0; 16];
+    let mut flags = 0;
+    while flags < 16 {
+        let (n, z, c, v) = (flags & 8 != 0, flags & 4 != 0, flags & 2 != 0, flags & 1 != 0);
+        let met = [z, !z, c, !c, n, !n, v, !v, c && !z, !c || z, n == v, n != v, !z && n == v, z || n != v];
+        let mut condition = 0;
+        while condition < met.len() {
+            table[condition] |= (met[condition] as u16) << flags;
+            condition += 1;
+        }
+        flags += 1;
+    }
+    table
+};
 
 /// Whether the instruction that begins so has a second halfword.
 #[must_use]
