@@ -1,14 +1,59 @@
-//! Link arguments of the images. They stand here and not in `rustflags`, which a `RUSTFLAGS` in
-//! the environment would silently replace: an image would link, without a vector table.
+//! Link arguments of the images, and the firmware of the Pico W's radio.
+//!
+//! The arguments stand here and not in `rustflags`, which a `RUSTFLAGS` in the environment would
+//! silently replace: an image would link, without a vector table.
+
+use std::{env, fmt::Write, fs, path::Path};
+
+/// Names the folder with the radio's files.
+const FOLDER: &str = "COMPASSO_CYW43_DIR";
+/// What the image calls them, and their names.
+const FILES: [(&str, &str); 3] =
+    [("FIRMWARE", "43439A0.bin"), ("CLM", "43439A0_clm.bin"), ("NVRAM", "nvram_rp2040.bin")];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=../../../memory.x");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+    println!("cargo:rerun-if-env-changed={FOLDER}");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }
     // The linker takes `memory.x` from the workspace's root, where it is run.
     for argument in ["--nmagic", "-Tlink.x", "-Tlink-rp.x", "-Tdefmt.x"] {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
+    let out = env::var("OUT_DIR").expect("cargo names a folder for what is generated");
+    fs::write(Path::new(&out).join("radio.rs"), radio()).expect("that folder can be written");
+}
+
+/// The radio's files as constants; without a folder empty ones, with which the image refuses to run.
+fn radio() -> String {
+    let folder = env::var_os(FOLDER).filter(|folder| !folder.is_empty());
+    let mut source = format!("pub const IS_COMPLETE: bool = {};\n", folder.is_some());
+    for (constant, name) in FILES {
+        let bytes = match &folder {
+            Some(folder) => {
+                let path = Path::new(folder).join(name);
+                println!("cargo:rerun-if-changed={}", path.display());
+                let length = fs::metadata(&path).map_or(0, |file| file.len());
+                assert!(length > 0, "{}", missing(&path));
+                (length, format!("*include_bytes!({:?})", path.canonicalize().unwrap_or(path)))
+            }
+            None => (0, "[]".into()),
+        };
+        let (length, bytes) = bytes;
+        let kind = format!("cyw43::Aligned<cyw43::A4, [u8; {length}]>");
+        let _ = writeln!(source, "pub static {constant}: {kind} = cyw43::Aligned({bytes});");
+    }
+    source
+}
+
+fn missing(path: &Path) -> String {
+    let names = FILES.map(|(_, name)| name).join(", ");
+    format!(
+        "{} is missing. The folder that {FOLDER} names must hold {names}, the CYW43439's firmware, regulatory data and \
+         calibration: from the folder cyw43-firmware of https://github.com/embassy-rs/embassy, under the Permissive \
+         Binary License 1.0 of Infineon, which stands beside them",
+        path.display()
+    )
 }

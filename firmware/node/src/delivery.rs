@@ -56,7 +56,8 @@ pub fn stream(payload: &Payload) -> Stream {
         | Payload::Cache { .. }
         | Payload::Commit { .. }
         | Payload::Marker { .. }
-        | Payload::Labelled { .. } => Stream::Work,
+        | Payload::Labelled { .. }
+        | Payload::Make(_) => Stream::Work,
     }
 }
 
@@ -69,7 +70,8 @@ fn goes_round(payload: &Payload) -> bool {
         | Payload::Cache { .. }
         | Payload::Commit { .. }
         | Payload::Marker { .. }
-        | Payload::Labelled { .. } => false,
+        | Payload::Labelled { .. }
+        | Payload::Make(_) => false,
         Payload::Election(message) => match message {
             ElectionMessage::Election { .. } | ElectionMessage::Answer { .. } | ElectionMessage::Coordinator { .. } => {
                 false

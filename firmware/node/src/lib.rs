@@ -26,6 +26,7 @@ pub mod delivery;
 pub mod journal;
 mod leading;
 mod locks;
+mod make;
 pub mod membership;
 mod mutex;
 mod node;
@@ -42,3 +43,8 @@ pub mod workload;
 
 pub use node::{Effect, Input, Node};
 pub use transmit::Transmit;
+
+/// The example in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -21,7 +21,7 @@ use compasso_algorithms::Members;
 use compasso_wire::{
     Duration, Fence, Instant, NodeId, NodeSet, Term,
     config::Timing,
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    limits::{MEMBERS_MAX, TURNS_MAX},
     locks::ResourceSet,
     message::{Heartbeat, HeartbeatAck},
 };
@@ -89,7 +89,7 @@ pub struct Membership {
     view: Option<View>,
     lease_until: Option<Instant>,
     /// The highest fence of each resource that is known to have been used.
-    fences: Vec<Fence, RESOURCES_MAX>,
+    fences: Vec<Fence, TURNS_MAX>,
     lease: Duration,
     drift_ppm: u32,
     heartbeat: Duration,
@@ -128,7 +128,7 @@ impl Membership {
             role: Role::Alone,
             view: None,
             lease_until: None,
-            fences: (0..resources.min(RESOURCES_MAX)).map(|_| Fence::default()).collect(),
+            fences: (0..resources.min(TURNS_MAX)).map(|_| Fence::default()).collect(),
             lease: timing.lease,
             drift_ppm: timing.drift_ppm,
             heartbeat: timing.heartbeat,
@@ -202,6 +202,12 @@ impl Membership {
     #[must_use]
     pub fn leads(&self) -> bool {
         matches!(self.role, Role::Leading(_))
+    }
+
+    /// For how many resources there are fences.
+    #[must_use]
+    pub fn resources(&self) -> usize {
+        self.fences.len()
     }
 
     /// The highest fence known of a resource.

@@ -7,6 +7,7 @@ use crate::{
     delivery::Delivery,
     journal::Journal,
     locks::LockService,
+    make::Files,
     membership::{Holdings, Membership},
     mutex::resource_id,
     session::Sessions,
@@ -25,7 +26,7 @@ use compasso_algorithms::{
 use compasso_wire::{
     ClusterTime, Event, Instant, Leap, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
     config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
-    limits::RESOURCES_MAX,
+    limits::TURNS_MAX,
     message::Command,
     telemetry::Queue,
 };
@@ -87,11 +88,12 @@ pub struct Node {
     pub(crate) clock: SoftwareClock,
     pub(crate) cristian: Cristian,
     pub(crate) time: Timekeeping,
-    pub(crate) turns: Vec<Turn, RESOURCES_MAX>,
+    pub(crate) turns: Vec<Turn, TURNS_MAX>,
     pub(crate) requests: Requests,
     pub(crate) locks: LockService,
     pub(crate) cache: CacheService,
     pub(crate) commit: CommitService,
+    pub(crate) files: Files,
     pub(crate) snapshots: Snapshots,
     pub(crate) outgoing: Deque<(NodeId, Outgoing), OUTGOING_MAX>,
     pub(crate) effects: Deque<Effect, EFFECTS_MAX>,
@@ -139,7 +141,7 @@ impl Node {
         let returned = config.incarnation > 1;
         let votes_from = if returned { now + timing.lease.widened(timing.drift_ppm) } else { now };
         let takes_turns = config.mutex != MutexChoice::None;
-        let resources = if takes_turns { usize::from(config.resources).min(RESOURCES_MAX) } else { 0 };
+        let resources = if takes_turns { usize::from(config.resources).min(TURNS_MAX) } else { 0 };
         let elect_at = match (config.election, config.detector) {
             (ElectionChoice::None, _) | (_, DetectorChoice::Scripted) => None,
             (_, _) if returned && config.hardening => Some(votes_from + timing.suspect_after.times(2)),
@@ -163,11 +165,12 @@ impl Node {
             clock: SoftwareClock::Unset,
             cristian: Cristian::new(),
             time: Timekeeping::default(),
-            turns: (0..resources).map(|_| Turn::new(&config.mutex, &members, timing)).collect(),
+            turns: Vec::new(),
             requests: Requests::new(config.workload, config.seed, now),
             locks: LockService::new(config, now),
             cache: CacheService::new(config, now),
             commit: CommitService::new(config, now),
+            files: Files::default(),
             snapshots: Snapshots::default(),
             outgoing: Deque::new(),
             effects: Deque::new(),
@@ -197,6 +200,10 @@ impl Node {
     /// Begins this life: the first call after [`Self::new`]. Apart from it, so that a large node can
     /// be made in place.
     pub fn start(&mut self, now: Instant) {
+        for _ in 0..self.membership.resources() {
+            let turn = Turn::new(&self.config.mutex, &self.members, &self.config.timing);
+            assert!(self.turns.push(turn).is_ok(), "there is a place for each resource");
+        }
         self.record(now, Event::Boot { incarnation: self.config.incarnation });
         if self.elect_at.is_none() {
             // Nobody elects at boot: the highest id leads.
@@ -464,6 +471,8 @@ impl Node {
             Command::Write => self.write_cached(now),
             Command::Transaction => self.begin_transaction(now),
             Command::Refuse => self.commit.refuse_next(),
+            Command::Edit { file } => self.edit(now, file),
+            Command::Build { file, source } => self.build(now, file, source),
         }
     }
 

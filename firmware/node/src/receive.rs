@@ -264,6 +264,7 @@ impl Node {
             Payload::Commit { message, .. } => self.handle_commit(now, from, message),
             Payload::Marker { snapshot, .. } => self.handle_marker(now, from, snapshot),
             Payload::Labelled { label } => self.record(now, Event::Label { label }),
+            Payload::Make(message) => self.handle_make(now, from, message),
         }
     }
 }

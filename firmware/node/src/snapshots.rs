@@ -81,7 +81,11 @@ impl Node {
                 | MutexMessage::Yield { .. }
                 | MutexMessage::Fail { .. } => None,
             },
-            Payload::Locks { .. } | Payload::Cache { .. } | Payload::Commit { .. } | Payload::Labelled { .. } => None,
+            Payload::Locks { .. }
+            | Payload::Cache { .. }
+            | Payload::Commit { .. }
+            | Payload::Labelled { .. }
+            | Payload::Make(_) => None,
         };
         let position = self.members.position(from);
         if let Some(id) = position.and_then(|position| self.snapshots.markers.in_flight(position)) {

@@ -242,7 +242,8 @@ impl Node {
             | Payload::Cache { .. }
             | Payload::Commit { .. }
             | Payload::Marker { .. }
-            | Payload::Labelled { .. } => Lists::default(),
+            | Payload::Labelled { .. }
+            | Payload::Make(_) => Lists::default(),
             Payload::Mutex { resource, message, .. } => {
                 let turn = self.turns.get(usize::from(resource.0));
                 turn.map_or_else(Lists::default, |turn| turn.mutex.lists(message))

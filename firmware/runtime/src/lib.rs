@@ -13,6 +13,7 @@ pub mod crystal;
 mod driver;
 pub mod link;
 mod log;
+pub mod neighbours;
 pub mod outbox;
 pub mod ring;
 pub mod signals;

@@ -130,6 +130,14 @@ pub fn line(observation: &Observation) {
             let commit = decision == Decision::Commit;
             defmt::info!("decided {=u32}.{=u32}, commit {=bool}", upper(transaction.0), lower(transaction.0), commit);
         }
+        Event::Edited { file } => defmt::info!("edited file {=u8}", file),
+        Event::Built { file, raw, synchronized, logical, .. } => defmt::info!(
+            "built file {=u8}: raw {=bool}, synchronized {=bool}, logical {=bool}",
+            file,
+            raw,
+            synchronized.unwrap_or(raw),
+            logical
+        ),
         Event::Overflow { queue, count } => defmt::warn!("overflow of {=str}, {=u32} so far", queue.as_str(), count),
     }
 }

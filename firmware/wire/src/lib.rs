@@ -17,6 +17,7 @@ pub mod ids;
 pub mod limits;
 pub mod lists;
 pub mod locks;
+pub mod make;
 pub mod message;
 pub mod page;
 pub mod replay;

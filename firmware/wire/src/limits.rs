@@ -9,11 +9,17 @@ pub const MEMBERS_MAX: usize = match option_env!("COMPASSO_MEMBERS_MAX") {
     None => 64,
 };
 
-/// How many named resources a cluster may share.
-pub const RESOURCES_MAX: usize = 16;
+/// For how many named resources a cluster may take turns.
+pub const TURNS_MAX: usize = 8;
 
-/// How many of them may be locked in transactions: what a deadlock's circle can be made of.
+/// How many may be locked in transactions: what a deadlock's circle can be made of.
 pub const LOCKS_MAX: usize = 8;
+
+/// How many named resources there may be in all.
+pub const RESOURCES_MAX: usize = TURNS_MAX + LOCKS_MAX;
+
+/// How many files the nodes of a scenario may save and build.
+pub const FILES_MAX: usize = 8;
 
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
@@ -25,9 +31,9 @@ pub const HEADER_MAX: usize = 1 + 5 + 3 + 5 + 5 + 5 + 10 + 3 + MEMBERS_MAX * 10;
 /// Longest header of a datagram to or from the host, which carries no vector.
 pub const HOST_HEADER_MAX: usize = HEADER_MAX - MEMBERS_MAX * 10;
 
-/// Longest encoded body between nodes: fixed fields, a set of members, a fence for each resource,
+/// Longest encoded body between nodes: fixed fields, a set of members, a fence for each resource that is taken in turns,
 /// and a list of all members.
-pub const BODY_MAX: usize = 64 + 11 * MEMBERS_MAX.div_ceil(64) + 10 * RESOURCES_MAX + 8 * MEMBERS_MAX;
+pub const BODY_MAX: usize = 64 + 11 * MEMBERS_MAX.div_ceil(64) + 10 * TURNS_MAX + 8 * MEMBERS_MAX;
 
 /// Most bytes of observations that one telemetry datagram carries: several small ones, or the
 /// largest.

@@ -91,7 +91,8 @@ impl Payload {
             | Payload::Cache { .. }
             | Payload::Commit { .. }
             | Payload::Marker { .. }
-            | Payload::Labelled { .. } => Carries::Nothing,
+            | Payload::Labelled { .. }
+            | Payload::Make(_) => Carries::Nothing,
         }
     }
 }

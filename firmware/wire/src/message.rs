@@ -4,9 +4,10 @@ use crate::{
     cache::CacheMessage,
     commit::CommitMessage,
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    limits::{MEMBERS_MAX, TURNS_MAX},
     lists::RingList,
     locks::{LockMessage, ResourceSet},
+    make::MakeMessage,
     time::{ClusterTime, Duration, Instant, Leap},
 };
 use heapless::Vec;
@@ -26,7 +27,7 @@ pub struct VectorEntry {
 pub struct Vector(pub Vec<VectorEntry, MEMBERS_MAX>);
 
 /// What every datagram begins with.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Header {
     /// Which cluster this belongs to.
     pub cluster: u32,
@@ -76,7 +77,7 @@ pub struct Heartbeat {
     /// The leader has cluster time to give.
     pub has_time: bool,
     /// The highest fence of each resource that the view's members know.
-    pub fences: Vec<Fence, RESOURCES_MAX>,
+    pub fences: Vec<Fence, TURNS_MAX>,
 }
 
 /// A follower's answer to a heartbeat: acceptance of term and view, and request for a lease.
@@ -101,7 +102,7 @@ pub struct HeartbeatAck {
     /// This node has cluster time.
     pub has_time: bool,
     /// The highest fence of each resource that this node has seen.
-    pub fences: Vec<Fence, RESOURCES_MAX>,
+    pub fences: Vec<Fence, TURNS_MAX>,
 }
 
 /// What the elections say. Every message carries the term that its originator claims.
@@ -313,6 +314,8 @@ pub enum Payload {
         /// Which label.
         label: u16,
     },
+    /// Of saving and building files.
+    Make(MakeMessage),
 }
 
 /// What the host asks of a node.
@@ -385,6 +388,18 @@ pub enum Command {
     Transaction,
     /// Vote no the next time it is asked.
     Refuse,
+    /// Save a source.
+    Edit {
+        /// Which file.
+        file: u8,
+    },
+    /// Build an object anew, if its source is younger.
+    Build {
+        /// Which file.
+        file: u8,
+        /// Who has the source.
+        source: NodeId,
+    },
 }
 
 /// A batch of observations on its way to the collector.
@@ -660,6 +675,10 @@ kinds! {
     Marker = "marker",
     /// A step's message.
     Labelled = "label",
+    /// Of `make`.
+    MakeAsk = "make_ask",
+    /// Of `make`.
+    MakeSource = "make_source",
     /// Of Berkeley's algorithm.
     Correction = "correction",
     /// Of the keeper.
@@ -742,6 +761,8 @@ impl Payload {
             },
             Payload::Marker { .. } => Kind::Marker,
             Payload::Labelled { .. } => Kind::Labelled,
+            Payload::Make(MakeMessage::Ask { .. }) => Kind::MakeAsk,
+            Payload::Make(MakeMessage::Source { .. }) => Kind::MakeSource,
         }
     }
 
@@ -749,7 +770,7 @@ impl Payload {
     #[must_use]
     pub fn epoch(&self) -> Option<u32> {
         match self {
-            Payload::Election(_) | Payload::Labelled { .. } => None,
+            Payload::Election(_) | Payload::Labelled { .. } | Payload::Make(_) => None,
             Payload::Mutex { epoch, .. }
             | Payload::Locks { epoch, .. }
             | Payload::Cache { epoch, .. }

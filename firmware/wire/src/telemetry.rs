@@ -296,6 +296,28 @@ pub enum Event {
         /// The time.
         lamport: u64,
     },
+    /// A source was saved here.
+    Edited {
+        /// Which file.
+        file: u8,
+    },
+    /// This node looked whether its object is older than its source, and built it anew if so.
+    Built {
+        /// Which file.
+        file: u8,
+        /// Who has the source.
+        source: NodeId,
+        /// In which of its lives it was saved.
+        source_incarnation: u32,
+        /// The Lamport time at which it was saved.
+        edit: u64,
+        /// Built anew, by the boards' own clocks.
+        raw: bool,
+        /// The same by cluster time; nothing where clocks are not synchronized.
+        synchronized: Option<bool>,
+        /// The same by Lamport time.
+        logical: bool,
+    },
 }
 
 /// Why a transaction gives back what it holds.

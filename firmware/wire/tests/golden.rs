@@ -12,8 +12,11 @@ use compasso_wire::{
         TELEMETRY_BODY_MAX, TELEMETRY_MAX,
     },
     locks::{Age, Hop, LockMessage, ResourceSet},
+    make::MakeMessage,
     message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
-    open, seal, seal_with_lists,
+    open,
+    page::STORED_SLOT_LEN,
+    seal, seal_with_lists,
 };
 use serde::Serialize;
 
@@ -166,6 +169,7 @@ fn every_message_of_an_algorithm_has_the_number_of_the_document() {
         Payload::Commit { epoch: 1, message: CommitMessage::Prepare { transaction: TransactionId(1) } },
         Payload::Marker { epoch: 1, snapshot: 1 },
         Payload::Labelled { label: 1 },
+        Payload::Make(MakeMessage::Ask { file: 0, number: 1 }),
     ]);
 }
 
@@ -196,6 +200,10 @@ fn every_message_of_a_service_has_the_number_of_the_document() {
         CacheMessage::Invalidate { version },
         CacheMessage::Invalidated { version },
         CacheMessage::Written { question, version, writer: node },
+    ]);
+    assert_numbered(&[
+        MakeMessage::Ask { file: 0, number: 1 },
+        MakeMessage::Source { file: 0, number: 1, saved: None },
     ]);
     let (transaction, decision, participants) = (TransactionId(1), Decision::Commit, NodeSet::first(2));
     assert_numbered(&[
@@ -254,6 +262,8 @@ fn every_command_has_the_number_of_the_document() {
         Command::Write,
         Command::Transaction,
         Command::Refuse,
+        Command::Edit { file: 0 },
+        Command::Build { file: 0, source: NodeId(1) },
     ]);
 }
 
@@ -276,11 +286,25 @@ fn fence_and_stored_record_are_those_of_the_document() {
 }
 
 #[test]
+fn a_slot_has_room_for_the_largest_stored_record() {
+    let transaction = TransactionId(u64::MAX >> 1);
+    let participants = NodeSet::first(MEMBERS_MAX);
+    let (term, cache) = (Term(u64::MAX), Cached { version: u64::MAX, value: u64::MAX });
+    let mut stored = Stored { term, epoch: u32::MAX, cache, commit: CommitMemory::default() };
+    let progress = Progress::Stored(Decision::Commit);
+    stored.commit.latest = Some(CommitRecord { transaction, ballot: u32::MAX, participants, progress });
+    stored.commit.doubt = Some(transaction);
+    stored.commit.outcomes.note(participants, transaction, Decision::Commit);
+    let mut slot = [0; STORED_SLOT_LEN - 4];
+    assert!(postcard::to_slice(&stored, &mut slot).is_ok());
+}
+
+#[test]
 fn the_capacities_are_those_of_the_document() {
     if MEMBERS_MAX == 64 {
-        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (677, 37, 747));
+        assert_eq!((HEADER_MAX, HOST_HEADER_MAX, BODY_MAX), (677, 37, 667));
         assert_eq!((OBSERVATION_MAX, TELEMETRY_MAX, TELEMETRY_BODY_MAX), (720, 1024, 1072));
-        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1440, 1856));
+        assert_eq!((DATAGRAM_MAX, CONFIG_MAX), (1360, 1856));
     }
 }
 

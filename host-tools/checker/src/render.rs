@@ -2,7 +2,9 @@
 
 use crate::{
     snapshot::Snapshot,
-    summary::{CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, MutexSection, Summary},
+    summary::{
+        CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, MakeSection, MutexSection, Summary,
+    },
 };
 use std::fmt::Write as _;
 
@@ -59,6 +61,9 @@ pub fn render(summary: &Summary, colour: bool) -> String {
     }
     if let Some(commit) = &summary.commit {
         transactions(&mut out, &ink, commit);
+    }
+    if let Some(make) = &summary.make {
+        rebuilds(&mut out, &ink, make);
     }
     snapshots(&mut out, &ink, &summary.snapshots);
     verdict(&mut out, &ink, summary);
@@ -304,6 +309,22 @@ fn transactions(out: &mut String, ink: &Ink, commit: &CommitSection) {
         many(commit.blocked, "participant"),
     );
     paragraph(out, &ink.title("Transactions"), 12, &facts);
+}
+
+fn rebuilds(out: &mut String, ink: &Ink, make: &MakeSection) {
+    let facts = format!(
+        "{} saved, {} looked at, {} due; the {} stamps decide",
+        many(make.edits, "source"),
+        many(make.builds, "object"),
+        make.due,
+        make.decides
+    );
+    paragraph(out, &ink.title("Rebuilds"), 8, &facts);
+    for (kind, stamps) in &make.stamps {
+        let missed = format!("{:>4} missed", stamps.missed);
+        let missed = if stamps.missed == 0 { missed } else { ink.paint("31", &missed) };
+        let _ = writeln!(out, "  {kind:<13}{:>5} rebuilt {missed} {:>4} needless", stamps.rebuilt, stamps.needless);
+    }
 }
 
 fn verdict(out: &mut String, ink: &Ink, summary: &Summary) {

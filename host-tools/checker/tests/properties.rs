@@ -313,3 +313,15 @@ fn tokens_are_conserved_over_a_snapshot() {
     let report = holds("good-cut");
     assert!(report.checked.iter().any(|name| name == "cut"));
 }
+
+#[test]
+fn a_missed_rebuild_violates_make() {
+    violates_exactly("make", "make", "by its raw stamp 1 found its object up to date");
+    violates_exactly("make-synchronized", "make", "by its synchronized stamp");
+    violates_exactly("make-logical", "make", "by its logical stamp");
+}
+
+#[test]
+fn what_raw_clocks_miss_is_no_violation_where_others_decide_nor_is_a_needless_rebuild() {
+    assert!(holds("good-make").checked.contains(&"make".to_owned()));
+}

@@ -130,7 +130,7 @@ Each number stands beside its formula; ≠ marks one that the formula does not e
 exclusion is measured at low load (one at a time) and at full load (everybody always wants).
 The chart over N is always simulated.")]
 pub struct CompareArgs {
-    /// What to compare: mutex, election or deadlock.
+    /// What to compare: mutex, election, clock or deadlock.
     pub family: String,
     /// How many nodes.
     #[arg(long, default_value_t = 5, value_name = "N")]

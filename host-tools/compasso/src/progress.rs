@@ -2,7 +2,7 @@
 
 use crate::outcome::Talk;
 use compasso_checker::many;
-use compasso_scenario::{Action, format_duration};
+use compasso_scenario::{Action, Step, format_duration};
 use compasso_stage::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ impl Display {
                     many(*events as u64, "event")
                 ));
             }
+            // A workload's steps are many, and nobody announces them.
+            Progress::Performed(Step { action: Action::Edit { .. } | Action::Build { .. }, .. }) => {}
             Progress::Performed(step) => {
                 let line = format!("  at {:>6}: {}", format_duration(step.at), describe(&step.action));
                 if self.bar.is_hidden() {
@@ -99,5 +101,7 @@ fn describe(action: &Action) -> String {
         Action::Read(node) => format!("node {node} reads the cached value"),
         Action::Write(node) => format!("node {node} writes the cached value"),
         Action::Transaction { .. } => "a transaction begins".to_owned(),
+        Action::Edit { node, .. } => format!("node {node} saves a source"),
+        Action::Build { node, .. } => format!("node {node} builds an object"),
     }
 }

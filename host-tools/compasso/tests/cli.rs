@@ -54,6 +54,24 @@ fn a_simulated_concert_holds_and_leaves_its_folder() {
     assert_eq!(json(&again)["events"], summary["events"]);
 }
 
+const PROPERTIES: [&str; 15] = [
+    "make",
+    "ME1",
+    "ME2",
+    "ME3",
+    "E1",
+    "E2",
+    "token",
+    "fence",
+    "clock-monotonic",
+    "clock-bound",
+    "causality",
+    "cut",
+    "deadlock",
+    "cache",
+    "commit",
+];
+
 #[test]
 fn each_hand_made_violation_is_named_and_exits_1() {
     let mut properties = std::collections::BTreeSet::new();
@@ -73,11 +91,13 @@ fn each_hand_made_violation_is_named_and_exits_1() {
         }
         assert_eq!(output.status.code(), Some(1), "{name}");
         for property in broken {
-            assert!(name.starts_with(&property.to_lowercase()), "{name}: {property}");
+            // Voters that wait in a circle break two promises at once.
+            let is_circle = name.starts_with("me2-circle") && property == "deadlock";
+            assert!(is_circle || name.starts_with(&property.to_lowercase()), "{name}: {property}");
             properties.insert(property.to_owned());
         }
     }
-    for property in ["ME1", "ME2", "E1", "E2", "token", "fence", "clock-monotonic", "causality"] {
+    for property in PROPERTIES {
         assert!(properties.contains(property), "no trace breaks {property}");
     }
 }
@@ -98,8 +118,8 @@ fn bad_input_gets_one_clear_line_and_status_2() {
     refused(&["check", "no/such/file"], &["no/such/file"]);
     let unknown = file("unknown.toml", b"name = \"x\"\nnodes = 3\nduration = \"5s\"\nnoodles = 4\n");
     refused(&["run", &unknown, "--on", "sim"], &["unknown.toml:4", "noodles"]);
-    let later = file("later.toml", b"name = \"x\"\nnodes = 3\nduration = \"5s\"\n[clock]\nsync = \"berkeley\"\n");
-    refused(&["run", &later, "--on", "sim"], &["later.toml:5", "berkeley", "cristian"]);
+    let sundial = file("sundial.toml", b"name = \"x\"\nnodes = 3\nduration = \"5s\"\n[clock]\nsync = \"sundial\"\n");
+    refused(&["run", &sundial, "--on", "sim"], &["sundial.toml:5", "sundial", "cristian"]);
     refused(&["run", "no/such/scenario.toml", "--on", "sim"], &["no/such/scenario.toml"]);
     refused(&["run", "--on", "moon"], &["moon", "sim", "qemu"]);
     refused(&["run", "--seed", "many"], &["many", "--seed"]);

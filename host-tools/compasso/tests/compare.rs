@@ -175,9 +175,34 @@ fn what_is_done_about_deadlocks_costs_what_the_book_says() {
 }
 
 #[test]
+fn clocks_cost_what_their_rules_say_and_keep_their_bounds() {
+    for nodes in [3_u16, 5, 9] {
+        let document = compared("clock", nodes);
+        let of = |sync: &str| row(&document, &[("algorithm", sync)]);
+        for (sync, each) in [("cristian", 16.0), ("berkeley", 9.0)] {
+            let context = format!("{sync} with {nodes} nodes");
+            let row = of(sync);
+            near(&row["messages_per_correction"], each, each * 0.03, &context);
+            near(&row["expected"], each, 0.0, &context);
+            assert_eq!((&row["agrees"], &row["rate_agrees"]), (&true.into(), &true.into()), "{context}: {row:#}");
+            assert_eq!((&row["violations"], &row["backward_steps"]), (&0.into(), &0.into()), "{context}");
+            let (error, bound) = (row["error_us"]["max"].as_i64().unwrap(), row["bound_us"]["p99"].as_i64().unwrap());
+            assert!(error < 3_000 && bound < 10_000, "{context}: error {error}, bound {bound}");
+            let (spread, left_alone) = (row["spread_us"].as_i64().unwrap(), of("none")["spread_us"].as_i64().unwrap());
+            assert!(spread * 100 < left_alone, "{context}: {spread} of {left_alone}");
+            assert!(row["converged_us"].as_i64().unwrap() < 2_000_000, "{context}");
+            assert!(row["bytes_per_node_second"].as_f64().unwrap() > 100.0, "{context}");
+        }
+        assert!(of("none")["error_us"].is_null() && of("none")["messages_per_node_second"] == 0.0);
+        let bytes = |sync: &str| of(sync)["bytes_per_node_second"].as_f64().unwrap();
+        assert!(bytes("berkeley") < bytes("cristian"), "nine messages are fewer than sixteen");
+    }
+}
+
+#[test]
 fn a_person_gets_a_table_of_at_most_a_hundred_columns_and_a_chart() {
     let folder = tempfile::tempdir().unwrap();
-    for family in ["mutex", "election", "deadlock"] {
+    for family in ["mutex", "election", "clock", "deadlock"] {
         let output = compasso(&["compare", family, "--nodes", "3", "--svg", "chart.svg"], folder.path());
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let table = String::from_utf8(output.stdout).unwrap();
@@ -197,8 +222,7 @@ fn a_person_gets_a_table_of_at_most_a_hundred_columns_and_a_chart() {
 fn what_cannot_be_compared_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     for (args, wanted) in [
-        (&["compare", "clock"][..], "clock"),
-        (&["compare", "colours"], "mutex, election"),
+        (&["compare", "colours"][..], "mutex, election, clock, deadlock"),
         (&["compare", "mutex", "--nodes", "2"], "3 to 64"),
         (&["compare", "mutex", "--nodes", "65"], "3 to 64"),
         (&["compare", "mutex", "--nodes", "17", "--on", "qemu"], "3 to 16"),
@@ -212,7 +236,7 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
         assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
-    let output = compasso(&["compare", "clock", "--json"], folder.path());
+    let output = compasso(&["compare", "colours", "--json"], folder.path());
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["exit"], 2);
     let output = compasso(&["compare", "--help"], folder.path());

@@ -9,7 +9,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Instant,
 };
 
 /// `[2,4,0]` at p1:4 and `[2,3,3]` at p2:3.
@@ -103,7 +102,7 @@ fn a_bad_call_gets_one_line_and_exit_status_2() {
         (&["trace", "order", &log, "p1", "p2:3"], "expected an event like"),
         (&["trace", "order", "nowhere.jsonl", "0:1", "0:2"], "nowhere.jsonl: cannot be read"),
         (&["trace", "order", &log, "p1:1", "p2:3", "--regex", "(?<host>"], "the regular expression"),
-        (&["trace", "order", &log, "p1:1"], "required arguments"),
+        (&["trace", "order", &log, "p1:1"], "missing: <B>"),
         (&["trace", "cut", &log, "p1:1", "p1:2"], "two events in the frontier"),
         (&["trace", "export", &log, "--format", "vcd"], "has no times"),
         (&["trace", "export", &log, "--format", "pdf"], "invalid value 'pdf'"),
@@ -167,32 +166,4 @@ fn two_hundred_thousand_events_need_less_memory_than_the_trace_has_bytes() {
         assert_eq!(output.status.code(), Some(0), "{what} in {program_kb} + {extra_kb} KiB: {output:?}");
     }
     assert!(size_kb > 20_000, "the limit means something: {size_kb} KiB");
-}
-
-/// `cargo test -p compasso --test trace -- --ignored --nocapture` prints how long answers take.
-#[test]
-#[ignore = "prints seconds, which depend on the machine"]
-fn how_long_answers_take() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, frontier) = long_trace(&folder, LONG);
-    let bare = folder.path().join("bare.jsonl");
-    Execution::random(7, NODES, LONG, 0).without_stamps().write(&bare);
-    let log = folder.path().join("long.log");
-    let (path, bare, log) = (path.to_str().unwrap(), bare.to_str().unwrap(), log.to_str().unwrap());
-    let time = |what: &str, args: &[&str]| {
-        let started = Instant::now();
-        let output = compasso(args);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        println!("{what:<22} {:.2} s", started.elapsed().as_secs_f64());
-    };
-    for format in ["shiviz", "perfetto", "csv", "vcd"] {
-        let out = folder.path().join("out");
-        let out = if format == "shiviz" { log } else { out.to_str().unwrap() };
-        time(&format!("export {format}"), &["trace", "export", path, "--format", format, "--out", out]);
-    }
-    for (what, trace) in [("", path), (" without stamps", bare), (" of a ShiViz log", log)] {
-        time(&format!("order{what}"), &["trace", "order", trace, &frontier[0], &frontier[1], "--json"]);
-        let frontier: Vec<&str> = frontier.iter().map(String::as_str).collect();
-        time(&format!("cut{what}"), &[&["trace", "cut", trace], &frontier[..], &["--json"]].concat());
-    }
 }

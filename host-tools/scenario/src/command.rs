@@ -48,6 +48,10 @@ impl Scenario {
             Action::Label { node, label } => vec![(*node, Command::Label { label: *label })],
             Action::Send { from, to, label } => vec![(*from, Command::Send { to: NodeId(*to), label: *label })],
             Action::Leap(_) => self.leap(step).map_or(Vec::new(), |Leap { at, by }| all(Command::Leap { at, by })),
+            Action::Edit { node, file } => vec![(*node, Command::Edit { file: *file })],
+            Action::Build { node, file, source } => {
+                vec![(*node, Command::Build { file: *file, source: NodeId(*source) })]
+            }
             Action::Read(id) => vec![(*id, Command::Read)],
             Action::Write(id) => vec![(*id, Command::Write)],
             Action::Transaction { refuse } => {

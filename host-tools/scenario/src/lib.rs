@@ -8,6 +8,7 @@ mod command;
 mod deadlock;
 mod error;
 pub mod faults;
+mod make;
 mod model;
 mod node;
 mod parse;

@@ -83,6 +83,8 @@ pub struct Names {
     pub resources: Vec<String>,
     /// The labels of the steps.
     pub labels: Vec<String>,
+    /// The files that are saved and built.
+    pub files: Vec<String>,
 }
 
 /// The election of a scenario.
@@ -153,6 +155,8 @@ pub struct Expect {
     pub commits_min: Option<u64>,
     /// At least so many transactions that were aborted.
     pub aborts_min: Option<u64>,
+    /// At least so many objects that were built anew, by the stamps that decide.
+    pub rebuilds_min: Option<u64>,
     /// So many receives whose send lies in a counted gap of the telemetry.
     pub gaps: Option<u64>,
     /// So many violations.

@@ -3,6 +3,7 @@
 use crate::{
     deadlock,
     error::ScenarioError,
+    make,
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, clock_name, uniform_ppm},
     reader::{Field, Section, Source},
     services,
@@ -13,7 +14,7 @@ use compasso_algorithms::mutex::voting_sets::{self, Flaw};
 use compasso_wire::{
     Duration, NodeSet,
     config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
-    limits::{MEMBERS_MAX, RESOURCES_MAX},
+    limits::{MEMBERS_MAX, TURNS_MAX},
 };
 use std::path::Path;
 use toml::de::DeTable;
@@ -76,6 +77,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
             "deadlock",
             "cache",
             "commit",
+            "make",
             "snapshot",
             "network",
             "timing",
@@ -107,7 +109,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
     let (mut timing, drift_declared) = timing(root)?;
     timing.token_rest = token_rest;
     let expect = expect(root, &ids)?;
-    let names = Names { ids: ids.clone(), resources, labels: Vec::new() };
+    let names = Names { ids: ids.clone(), resources, labels: Vec::new(), files: Vec::new() };
     let origin = Origin { text: text.to_owned(), seed_at: seed_field.map(|field| field.at..field.end), uniform_ppm };
     let mut scenario = Scenario {
         name,
@@ -130,6 +132,7 @@ fn read(root: &Section<'_>, text: &str, file: &str) -> Result<Scenario, Scenario
         origin,
     };
     scenario.steps = steps(root, &mut scenario)?;
+    make::add_workload(root, &mut scenario)?;
     if !drift_declared {
         scenario.timing.drift_ppm = scenario.timing.drift_ppm.max(worst_ppm(&scenario));
     }
@@ -287,7 +290,7 @@ fn mutex(root: &Section<'_>, ids: &[u16]) -> Result<(Mutex, Vec<String>, Duratio
         token_rest = rest;
     }
     if let Some(field) = section.get("resources") {
-        resources = services::resources(&field, &[], RESOURCES_MAX)?;
+        resources = services::resources(&field, &[], TURNS_MAX)?;
         mutex.resources = resources.len() as u8;
     }
     Ok((mutex, resources, token_rest))
@@ -478,6 +481,7 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
             "reads_min",
             "writes_min",
             "aborts_min",
+            "rebuilds_min",
             "gaps",
             "violations",
         ],
@@ -496,6 +500,7 @@ fn expect(root: &Section<'_>, ids: &[u16]) -> Result<Expect, ScenarioError> {
         ("writes_min", &mut expect.writes_min),
         ("commits_min", &mut expect.commits_min),
         ("aborts_min", &mut expect.aborts_min),
+        ("rebuilds_min", &mut expect.rebuilds_min),
         ("gaps", &mut expect.gaps),
         ("violations", &mut expect.violations),
     ] {
@@ -517,6 +522,7 @@ fn steps(root: &Section<'_>, scenario: &mut Scenario) -> Result<Vec<step::Step>,
     }
     steps.sort_by_key(|(step, _)| step.at);
     step::check_order(&steps)?;
+    make::find_sources(&mut steps)?;
     deadlock::check_claims(scenario, &steps)?;
     let mut steps: Vec<step::Step> = steps.into_iter().map(|(step, _)| step).collect();
     let taken = steps.iter_mut().filter_map(|step| match &mut step.action {

@@ -116,9 +116,25 @@ pub enum Action {
         /// Who votes no.
         refuse: Vec<u16>,
     },
+    /// A node saves a source.
+    Edit {
+        /// Which node.
+        node: u16,
+        /// Which of the scenario's files.
+        file: u8,
+    },
+    /// A node builds an object anew, if its source is younger.
+    Build {
+        /// Which node.
+        node: u16,
+        /// Which of the scenario's files.
+        file: u8,
+        /// Who has the source.
+        source: u16,
+    },
 }
 
-const ACTIONS: [&str; 21] = [
+const ACTIONS: [&str; 23] = [
     "crash",
     "restart",
     "pause",
@@ -140,6 +156,8 @@ const ACTIONS: [&str; 21] = [
     "transaction",
     "read",
     "write",
+    "edit",
+    "build",
 ];
 
 pub(crate) fn read(section: &Section<'_>, scenario: &mut Scenario) -> Result<Step, ScenarioError> {
@@ -230,6 +248,7 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
             }
         }
         "acquire" | "release" | "claims" => crate::deadlock::action(&field, name, scenario)?,
+        "edit" | "build" => crate::make::action(&field, name, scenario)?,
         "snapshot" => Action::Snapshot { node: field.id(ids)?, number: 0 },
         "event" => {
             let event = field.table("a table like { node = 0, label = \"saved\" }")?;
@@ -358,6 +377,8 @@ pub(crate) fn check_order(steps: &[(Step, Section<'_>)]) -> Result<(), ScenarioE
             Action::Send { from, .. } => (from, &[Condition::Running, Condition::Paused], None, "send"),
             Action::Read(id) => (id, &[Condition::Running, Condition::Paused], None, "read"),
             Action::Write(id) => (id, &[Condition::Running, Condition::Paused], None, "write"),
+            Action::Edit { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "edit"),
+            Action::Build { node, .. } => (node, &[Condition::Running, Condition::Paused], None, "build"),
             Action::Partition(_)
             | Action::Heal
             | Action::DropToken

@@ -401,3 +401,43 @@ fn what_cannot_be_locked_is_refused() {
     let beyond = "[[step]]\nat = \"2s\"\nacquire = { node = 0, resources = [\"a\", \"b\"] }\n";
     refuses(&format!("{avoid}{beyond}"), 8, "step[1]", "claims \"b\"");
 }
+
+#[test]
+fn files_are_saved_on_one_node_and_built_on_others() {
+    use compasso_wire::{NodeId, message::Command};
+    let edit = "[[step]]\nat = \"1s\"\nedit = { node = 2, file = \"main\" }\n";
+    let build = |node: u16| format!("[[step]]\nat = \"2s\"\nbuild = {{ node = {node}, file = \"main\" }}\n");
+    let scenario = good(&format!("{HEAD}{}{edit}", build(4)));
+    assert_eq!(scenario.commands(&scenario.steps[0]), [(2, Command::Edit { file: 0 })]);
+    assert_eq!(scenario.commands(&scenario.steps[1]), [(4, Command::Build { file: 0, source: NodeId(2) })]);
+    refuses(&build(4), 5, "step[0].build", "an `edit` of the file before");
+    refuses(&format!("{edit}{}", build(2)), 8, "step[1].build", "another node than the one that has the source");
+    let elsewhere = edit.replace("node = 2", "node = 3").replace("1s", "2s");
+    refuses(&format!("{edit}{elsewhere}"), 8, "step[1].edit", "saved on one node; this one is on 2");
+    let many: String = (0..9).map(|file| edit.replace("main", &format!("f{file}"))).collect();
+    refuses(&many, 29, "step[8].edit.file", "at most 8 different files");
+    let make = "[make]\nworkload = { every = \"200ms\" }\n";
+    refuses(&format!("{make}{edit}"), 4, "make.workload", "either a workload or");
+    refuses("[make]\nworkload = { every = \"1ms\" }\n", 4, "make.workload.every", "at least 10ms");
+}
+
+#[test]
+fn the_workload_of_files_asks_nobody_who_is_down_and_gives_every_node_its_turn() {
+    let down = "[[step]]\nat = \"5s\"\ncrash = 4\n[[step]]\nat = \"12s\"\nrestart = 4\n";
+    let scenario = good(&format!("{HEAD}[make]\nworkload = {{ every = \"100ms\" }}\n{down}"));
+    let mut savers = std::collections::BTreeSet::new();
+    let mut builders = std::collections::BTreeSet::new();
+    for step in &scenario.steps {
+        let nodes = match step.action {
+            Action::Edit { node, .. } => vec![node],
+            Action::Build { node, source, .. } => vec![node, source],
+            _ => continue,
+        };
+        let is_down = (Duration::from_millis(5_000)..Duration::from_millis(12_000)).contains(&step.at);
+        assert!(!(is_down && nodes.contains(&4)), "{step:?}");
+        savers.extend(nodes.last().copied());
+        builders.extend(nodes.first().copied().filter(|_| nodes.len() == 2));
+    }
+    assert_eq!((savers.len(), builders.len()), (5, 5));
+    assert!(scenario.steps.is_sorted_by_key(|step| step.at));
+}

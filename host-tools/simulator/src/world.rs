@@ -340,6 +340,8 @@ impl<'a> World<'a> {
             | Action::Snapshot { .. }
             | Action::Label { .. }
             | Action::Send { .. }
+            | Action::Edit { .. }
+            | Action::Build { .. }
             | Action::Read(_)
             | Action::Write(_)
             | Action::Transaction { .. } => {}

@@ -5,7 +5,7 @@ use compasso_scenario::Scenario;
 use compasso_simulator::perform;
 use std::{collections::BTreeSet, path::PathBuf};
 
-const LESSONS: usize = 12;
+const LESSONS: usize = 14;
 
 struct Lesson {
     path: PathBuf,

@@ -37,6 +37,9 @@ fn every_shipped_scenario_holds() {
     for name in ["detect", "prevent-order", "wait-die", "wound-wait", "avoid"] {
         assert!(paths.iter().any(|path| path.ends_with(format!("deadlock-{name}.toml"))), "{name} has no scenario");
     }
+    for name in ["clock-cristian", "clock-berkeley", "clock-utc", "clock-utc-negative", "make"] {
+        assert!(paths.iter().any(|path| path.ends_with(format!("{name}.toml"))), "{name} has no scenario");
+    }
     for path in &paths {
         let entries: Vec<u64> = [None, Some(11), Some(12)].map(|seed| holds(path, seed)).to_vec();
         println!("{}: {entries:?} entries", path.file_stem().unwrap().to_string_lossy());

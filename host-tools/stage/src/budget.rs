@@ -74,11 +74,19 @@ pub fn measure(toolchain: &Toolchain) -> Result<Vec<Measurement>, EnvironmentErr
         .ok_or_else(|| EnvironmentError::new("no emulator was prepared", "ask `ensure` for one"))?;
     let image = toolchain.build_image(BoardKind::Qemu)?;
     let counting = toolchain.build_image(BoardKind::QemuCount)?;
-    let bytes = fs::read(&image).map_err(|error| broken(format!("cannot read {}: {error}", image.display())))?;
-    let mut measurements = measure_image(&bytes).map_err(broken)?;
+    let mut measurements = measure_file("image", &image)?;
+    for board in BoardKind::REAL {
+        toolchain.build_uf2(board)?; // That it can be made is part of the image.
+        measurements.extend(measure_file(board.image(), &toolchain.build_image(board)?)?);
+    }
     let said = count::run(qemu, &counting).map_err(broken)?;
     measurements.extend(parse_counts(&said).map_err(broken)?);
     Ok(measurements)
+}
+
+fn measure_file(family: &str, image: &Path) -> Result<Vec<Measurement>, EnvironmentError> {
+    let bytes = fs::read(image).map_err(|error| broken(format!("cannot read {}: {error}", image.display())))?;
+    measure_image(family, &bytes).map_err(broken)
 }
 
 fn broken(what: String) -> EnvironmentError {

@@ -21,6 +21,7 @@ pub mod rtt;
 pub mod scratch;
 pub mod setup;
 pub mod switch;
+pub mod uf2;
 pub mod watch;
 
 pub use outcome::{Failure, Options, Progress, RunOutput, StageError, interrupt_flag};

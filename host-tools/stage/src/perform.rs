@@ -345,6 +345,8 @@ impl<B: Boards> Stage<'_, B> {
             | Action::Snapshot { .. }
             | Action::Label { .. }
             | Action::Send { .. }
+            | Action::Edit { .. }
+            | Action::Build { .. }
             | Action::Read(_)
             | Action::Write(_)
             | Action::Transaction { .. } => None,

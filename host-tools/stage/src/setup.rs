@@ -3,6 +3,8 @@
 //! Promises: says on stderr what it installs, never asks for a password, and what it may not
 //! install ends with the command to type. One process at a time: the others wait.
 
+use crate::uf2::Contents;
+use compasso_wire::flash;
 use object::{Object, ObjectSection};
 use std::{
     fmt,
@@ -85,7 +87,46 @@ pub enum BoardKind {
     Qemu,
     /// The same board with the program that counts what a node costs.
     QemuCount,
+    /// An RP2040 with Ethernet by a W5500.
+    W5500EvbPico,
+    /// A plain Pico, Ethernet over USB.
+    PicoUsb,
+    /// A Pico W.
+    PicoW,
 }
+
+impl BoardKind {
+    /// Boards that one can hold in one's hand.
+    pub const REAL: [BoardKind; 3] = [BoardKind::W5500EvbPico, BoardKind::PicoUsb, BoardKind::PicoW];
+
+    /// The image's name, which is its binary's.
+    #[must_use]
+    pub fn image(self) -> &'static str {
+        match self {
+            BoardKind::Qemu => "compasso-qemu",
+            BoardKind::QemuCount => "compasso-count",
+            BoardKind::W5500EvbPico => "w5500-evb-pico",
+            BoardKind::PicoUsb => "pico-usb",
+            BoardKind::PicoW => "pico-w",
+        }
+    }
+
+    /// The real board whose image has this name.
+    #[must_use]
+    pub fn named(image: &str) -> Option<BoardKind> {
+        BoardKind::REAL.into_iter().find(|board| board.image() == image)
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            BoardKind::Qemu | BoardKind::QemuCount => "compasso-board-qemu",
+            BoardKind::W5500EvbPico | BoardKind::PicoUsb | BoardKind::PicoW => "compasso-board-rp2040",
+        }
+    }
+}
+
+/// Names the folder with the firmware of the Pico W's radio.
+pub const RADIO_VARIABLE: &str = "COMPASSO_CYW43_DIR";
 
 /// A machine that is ready.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,6 +166,27 @@ impl Toolchain {
         let image = build::build(&self.root, &target_dir, compiler, board, self.quiet)?;
         check_image(&image)?;
         Ok(image)
+    }
+
+    /// Builds a real board's image and returns the path of its UF2 file, which lies beside it.
+    ///
+    /// # Errors
+    /// If it does not build, or is nothing for a board's flash.
+    pub fn build_uf2(&self, board: BoardKind) -> Result<PathBuf, EnvironmentError> {
+        let image = self.build_image(board)?;
+        let uf2 = image.with_extension("uf2");
+        let program = flash::XIP_BASE..flash::XIP_BASE + flash::LOG_AT;
+        let written = fs::read(&image)
+            .map_err(|error| error.to_string())
+            .and_then(|elf| Contents::of_elf(&elf, program))
+            .and_then(|contents| fs::write(&uf2, contents.to_uf2()).map_err(|error| error.to_string()));
+        match written {
+            Ok(()) => Ok(uf2),
+            Err(error) => Err(EnvironmentError::new(
+                format!("cannot make {}: {error}", uf2.display()),
+                format!("rm {}, and try again", image.display()),
+            )),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod berkeley;
 pub mod cristian;
+pub mod make;
 pub mod software_clock;
 pub mod utc;
 

@@ -13,7 +13,7 @@ use compasso_node::Node;
 use compasso_wire::{
     Body, Duration, Fence, Header, Instant, NodeId, NodeSet, Payload, ResourceId, Term, Vector, VectorEntry,
     config::MutexChoice,
-    limits::{DATAGRAM_MAX, MEMBERS_MAX, RESOURCES_MAX, TELEMETRY_MAX},
+    limits::{DATAGRAM_MAX, MEMBERS_MAX, TELEMETRY_MAX, TURNS_MAX},
     message::{Command, Heartbeat, MutexMessage, Telemetry},
     open, seal,
 };
@@ -189,8 +189,9 @@ fn largest() -> Body<'static> {
         installed: true,
         sent: Instant(u64::MAX),
         lease: Some(Instant(u64::MAX)),
+        life: u32::MAX,
         has_time: true,
-        fences: (0..RESOURCES_MAX).map(|_| Fence(u64::MAX)).collect(),
+        fences: (0..TURNS_MAX).map(|_| Fence(u64::MAX)).collect(),
     })
 }
 

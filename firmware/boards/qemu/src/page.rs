@@ -122,6 +122,3 @@ impl Page {
         unsafe { ptr::write_volatile((PAGE_ADDRESS + offset) as *mut u32, value) }
     }
 }
-
-// A term of ten bytes and five for each epoch.
-const _: () = assert!(10 + 5 * compasso_wire::limits::RESOURCES_MAX <= STORED_SLOT_LEN - 4);

@@ -9,13 +9,18 @@ use crate::{
 };
 use compasso_node::Node;
 use compasso_runtime::{
-    Board, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, run, signals::Signals, stamps::Stamps,
+    Board, Buffers, Clocks, SOCKETS_MAX, link::DerivedMac, network_config, ring::Ring, run, signals::Signals,
+    stamps::Stamps,
 };
 use compasso_wire::{
     Instant, NodeConfig, address,
     config::Stored,
-    flash::{log::Log, page::Unusable},
+    flash::{
+        log::Log,
+        page::{Unusable, Wifi},
+    },
 };
+use core::mem::MaybeUninit;
 use embassy_net::{Runner, Stack, StackResources};
 use embassy_net_driver::Driver;
 use embassy_rp::{
@@ -25,14 +30,18 @@ use embassy_rp::{
     watchdog::Watchdog,
 };
 use embassy_time::{Duration, Timer};
-use static_cell::StaticCell;
+use static_cell::{ConstStaticCell, StaticCell};
 
+/// How many bytes of observations wait for the collector.
+const RING_LEN: usize = 32 * 1024;
 /// A program that feeds nobody for so long hangs.
 const WATCHDOG_PATIENCE: Duration = Duration::from_secs(5);
 const WATCHDOG_FED_EVERY: Duration = Duration::from_secs(1);
 
 /// When frames arrived: a device that can tell puts it here.
 pub static STAMPS: Stamps = Stamps::new();
+static RING: Ring<RING_LEN> = Ring::new();
+static BUFFERS: ConstStaticCell<Buffers> = ConstStaticCell::new(Buffers::new());
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
 static NODE: StaticCell<Node> = StaticCell::new();
 static SOCKETS: StaticCell<StackResources<SOCKETS_MAX>> = StaticCell::new();
@@ -61,7 +70,7 @@ pub struct Booted {
 /// Reads who this board is and begins its next life: nothing has been sent before that is stored. A
 /// board that is nobody stays here, blinks and says so.
 pub async fn boot(parts: Parts) -> Booted {
-    memory::guard_boot();
+    memory::guard();
     crash::report();
     let mut panel = Panel::new(parts.lamp, parts.second, parts.inside);
     let config = match identity::read() {
@@ -80,14 +89,15 @@ pub async fn boot(parts: Parts) -> Booted {
 
 /// A board that is nobody says nothing to anybody. The lamp tells a reader of the manual why.
 async fn refuse(lamp: &mut Lamp, why: Unusable) -> ! {
-    let (blinks, reason) = match why {
-        Unusable::Missing => (2, "there is no configuration page in flash"),
-        Unusable::Malformed => (3, "the configuration page is from another version"),
-        Unusable::NotAMember => (4, "the configuration page does not list this node among the members"),
+    let reason = match why {
+        Unusable::Missing => "there is no configuration page in flash",
+        Unusable::Malformed => "the configuration page is from another version",
+        Unusable::NotAMember => "the configuration page does not list this node among the members",
+        Unusable::NoWifi => "the configuration page names no Wi-Fi network",
     };
     loop {
         defmt::error!("this board is nobody: {=str}; to mend it: compasso provision --node N", reason);
-        lamp.blink(blinks).await;
+        lamp.blink(why as u32 + 2).await;
     }
 }
 
@@ -98,10 +108,37 @@ impl Booted {
         address::mac(self.ipv4)
     }
 
-    /// The network on a device. The runner wants a task of its own.
+    /// Where the node lives.
+    #[must_use]
+    pub fn ipv4(&self) -> [u8; 4] {
+        self.ipv4
+    }
+
+    /// Which Wi-Fi network to join. A board that does not know stays here, blinks and says so.
+    pub async fn wifi(&mut self) -> Wifi {
+        match identity::read_wifi() {
+            Ok(wifi) => wifi,
+            Err(why) => refuse(self.hardware.panel.lamp(), why).await,
+        }
+    }
+
+    /// The network on a device with the MAC address of [`Booted::mac`]. The runner wants a task of its own.
     pub fn network<D: Driver>(&self, device: D) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
+        self.network_on(DerivedMac::new(device, self.ipv4, &STAMPS))
+    }
+
+    /// The network on a radio with its own MAC address. The runner wants a task of its own.
+    pub fn radio_network<D: Driver>(
+        &self,
+        device: D,
+        mac: [u8; 6],
+    ) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
+        self.network_on(DerivedMac::radio(device, self.ipv4, mac, &STAMPS))
+    }
+
+    fn network_on<D: Driver>(&self, link: DerivedMac<D>) -> (Stack<'static>, Runner<'static, DerivedMac<D>>) {
         embassy_net::new(
-            DerivedMac::new(device, self.ipv4, &STAMPS),
+            link,
             network_config(self.ipv4),
             SOCKETS.init_with(StackResources::new),
             u64::from(self.config.seed),
@@ -111,10 +148,8 @@ impl Booted {
     /// Runs the node for ever, from when the network is there.
     pub async fn run(mut self, stack: Stack<'static>) -> ! {
         stack.wait_link_up().await;
-        let node = make_node(self.config);
-        // SAFETY: there is one board, and it is gone now.
-        let memory = unsafe { memory::claim() };
-        run(node, self.config, stack, &STAMPS, &mut self.hardware, &memory.ring, &mut memory.buffers).await
+        let node = make_node(NODE.uninit(), self.config);
+        run(node, self.config, stack, &STAMPS, &mut self.hardware, &RING, BUFFERS.take()).await
     }
 }
 
@@ -129,11 +164,11 @@ pub async fn watch(watchdog: Peri<'static, WATCHDOG>) -> ! {
     }
 }
 
-/// A function of its own, so that the copies of a node that its making takes leave the stack.
+/// A function of its own, so that the node is made in its place, and what that takes leaves the stack.
 #[inline(never)]
-fn make_node(config: &NodeConfig) -> &'static mut Node {
+fn make_node(slot: &'static mut MaybeUninit<Node>, config: &NodeConfig) -> &'static mut Node {
     let now = now();
-    let node = NODE.init_with(|| Node::new(config, now));
+    let node = slot.write(Node::new(config, now));
     node.start(now);
     node
 }

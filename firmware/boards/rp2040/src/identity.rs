@@ -4,7 +4,7 @@ use compasso_wire::{
     NodeConfig,
     flash::{
         PAGES_AT, SECTOR_LEN, XIP_BASE,
-        page::{self, Unusable},
+        page::{self, Unusable, Wifi},
     },
 };
 use core::slice;
@@ -12,6 +12,11 @@ use core::slice;
 /// Reads who this board is.
 pub fn read() -> Result<NodeConfig, Unusable> {
     page::read(PAGES_AT.map(sector))
+}
+
+/// Reads which network its radio joins.
+pub fn read_wifi() -> Result<Wifi, Unusable> {
+    page::read_wifi(PAGES_AT.map(sector))
 }
 
 fn sector(at: u32) -> &'static [u8] {

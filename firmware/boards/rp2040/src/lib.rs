@@ -11,7 +11,6 @@ mod identity;
 mod lamp;
 mod memory;
 mod storage;
-pub mod w5500;
 
-pub use board::{Booted, Parts, boot, watch};
+pub use board::{Booted, Parts, STAMPS, boot, watch};
 pub use lamp::{Lamp, Wish};

@@ -1,15 +1,27 @@
 //! The configuration page of a real board: it survives a new program, and a power cut.
 //!
 //! A copy is a sector with one record: in little-endian words [`MAGIC`], generation, length, CRC-32
-//! of those three and of the bytes, then that many bytes of postcard [`NodeConfig`]; the rest is blank.
+//! of those three and of the bytes, then that many bytes of postcard: [`NodeConfig`], and on a board with a
+//! radio [`Wifi`]; the rest is blank.
 //! There are two copies. Whoever provisions writes one and then the other, under a generation
 //! above all earlier ones: at every moment one of the two is whole, the old or the new.
 
 use super::{HEADER_LEN, SECTOR_LEN, record};
 use crate::{NodeConfig, limits::CONFIG_MAX};
+use heapless::String;
+use serde::{Deserialize, Serialize};
 
 /// Marks a copy ("CMPF").
 pub const MAGIC: u32 = u32::from_le_bytes(*b"CMPF");
+
+/// The network of a board with a radio.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Wifi {
+    /// Its name.
+    pub ssid: String<32>,
+    /// Its passphrase; empty: the network is open.
+    pub passphrase: String<63>,
+}
 
 /// Why a board is nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +32,19 @@ pub enum Unusable {
     Malformed,
     /// The node is not among its own members.
     NotAMember,
+    /// A board with a radio does not know its network.
+    NoWifi,
 }
 
 /// Writes a copy into a sector's image.
 pub fn encode(config: &NodeConfig, generation: u32, sector: &mut [u8; SECTOR_LEN]) {
     let length = record::encode(MAGIC, generation, config, sector);
+    assert!(length.is_some(), "a sector has room for the largest configuration");
+}
+
+/// Writes a copy for a board with a radio into a sector's image.
+pub fn encode_with_wifi(config: &NodeConfig, wifi: &Wifi, generation: u32, sector: &mut [u8; SECTOR_LEN]) {
+    let length = record::encode(MAGIC, generation, &(config, wifi), sector);
     assert!(length.is_some(), "a sector has room for the largest configuration");
 }
 
@@ -39,16 +59,32 @@ pub fn decode(sector: &[u8]) -> Option<(u32, &[u8])> {
 /// # Errors
 /// If that cannot be told.
 pub fn read(copies: [&[u8]; 2]) -> Result<NodeConfig, Unusable> {
-    let newest = copies.into_iter().filter_map(decode).max_by_key(|(generation, _)| *generation);
-    let (_, bytes) = newest.ok_or(Unusable::Missing)?;
-    let config: NodeConfig = postcard::from_bytes(bytes).map_err(|_| Unusable::Malformed)?;
+    let (config, _) = split(copies)?;
     match config.members.contains(&config.me) {
         true => Ok(config),
         false => Err(Unusable::NotAMember),
     }
 }
 
-const _: () = assert!(HEADER_LEN + CONFIG_MAX <= SECTOR_LEN || crate::limits::MEMBERS_MAX > 64);
+/// The network of the board with these two copies.
+///
+/// # Errors
+/// If that cannot be told.
+pub fn read_wifi(copies: [&[u8]; 2]) -> Result<Wifi, Unusable> {
+    let (_, rest) = split(copies)?;
+    match rest {
+        [] => Err(Unusable::NoWifi),
+        rest => postcard::from_bytes(rest).map_err(|_| Unusable::Malformed),
+    }
+}
+
+fn split(copies: [&[u8]; 2]) -> Result<(NodeConfig, &[u8]), Unusable> {
+    let newest = copies.into_iter().filter_map(decode).max_by_key(|(generation, _)| *generation);
+    let (_, bytes) = newest.ok_or(Unusable::Missing)?;
+    postcard::take_from_bytes(bytes).map_err(|_| Unusable::Malformed)
+}
+
+const _: () = assert!(HEADER_LEN + CONFIG_MAX + 2 + 32 + 63 <= SECTOR_LEN || crate::limits::MEMBERS_MAX > 64);
 
 #[cfg(test)]
 mod tests {
@@ -74,6 +110,17 @@ mod tests {
         assert_eq!(read([&BLANK, &copy(4, 1)]), Ok(config(4)));
         assert_eq!(read([&BLANK, &BLANK]), Err(Unusable::Missing));
         assert_eq!(read([&[], &[0; 15]]), Err(Unusable::Missing));
+    }
+
+    #[test]
+    fn a_radio_finds_its_network_and_a_board_without_one_does_not_mind() {
+        let wifi = Wifi { ssid: "room 7".try_into().unwrap(), passphrase: "not a default".try_into().unwrap() };
+        let mut sector = BLANK;
+        encode_with_wifi(&config(3), &wifi, 1, &mut sector);
+        assert_eq!(read([&sector, &BLANK]), Ok(config(3)));
+        assert_eq!(read_wifi([&sector, &BLANK]), Ok(wifi));
+        assert_eq!(read_wifi([&copy(3, 1), &BLANK]), Err(Unusable::NoWifi));
+        assert_eq!(read_wifi([&BLANK, &BLANK]), Err(Unusable::Missing));
     }
 
     #[test]

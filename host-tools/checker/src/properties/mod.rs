@@ -13,6 +13,7 @@ pub(crate) mod deadlock;
 mod e1;
 mod e2;
 mod fence;
+pub(crate) mod make;
 mod me1;
 mod me2;
 mod me3;
@@ -33,7 +34,7 @@ use std::collections::BTreeMap;
 pub(crate) use me2::{has_time_left, troubles};
 
 /// All properties, by their names in a violation.
-pub const PROPERTIES: [&str; 14] = [
+pub const PROPERTIES: [&str; 15] = [
     "ME1",
     "ME2",
     "ME3",
@@ -48,6 +49,7 @@ pub const PROPERTIES: [&str; 14] = [
     "deadlock",
     "commit",
     "cache",
+    "make",
 ];
 
 /// The verdict on a trace.
@@ -108,6 +110,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
     deadlock::check(trace, entries, &mut findings);
     commit::check(trace, &mut findings);
     cache::check(trace, &mut findings);
+    make::check(trace, &mut findings);
     clock_bound::check(trace, claims, &mut findings);
     cut::check(trace, &mut findings);
     findings.finish();

@@ -5,6 +5,7 @@ mod clock;
 mod commit;
 mod deadlock;
 mod leadership;
+mod make;
 mod messages;
 mod mutex;
 mod sections;
@@ -14,7 +15,7 @@ pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};
 pub use sections::{
     CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, Expectation, Found, Injected,
-    MutexSection, NetworkSection, NetworkStats, Skew, Summary, WriteWait,
+    MakeSection, MutexSection, NetworkSection, NetworkStats, Skew, StampsSection, Summary, WriteWait,
 };
 pub use stats::{MedianMax, RoundTrip, Stats};
 
@@ -88,6 +89,7 @@ pub fn judge(events: &[TraceEvent], info: &RunInfo) -> Summary {
         snapshots: Snapshot::all(&trace),
         cache: scenario.cache.as_ref().map(|options| cache::section(options, &trace, &messages)),
         commit: scenario.commit.map(|_| commit::section(&trace, &messages)),
+        make: (!scenario.names.files.is_empty()).then(|| make::section(&trace)),
         network: network(info.network, &trace),
         faults: faults(&trace),
         expectations: Vec::new(),
@@ -229,6 +231,7 @@ fn expectations(scenario: &Scenario, summary: &Summary) -> Vec<Expectation> {
     let commit = summary.commit.as_ref();
     at_least("commits_min", expect.commits_min, commit.map_or(0, |commit| commit.committed));
     at_least("aborts_min", expect.aborts_min, commit.map_or(0, |commit| commit.aborted));
+    at_least("rebuilds_min", expect.rebuilds_min, summary.make.as_ref().map_or(0, MakeSection::rebuilt));
     if let Some(wanted) = expect.gaps {
         let gaps =
             summary.not_checked.iter().filter(|item| item.property == "causality" && item.reason.contains("gap"));

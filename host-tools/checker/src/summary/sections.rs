@@ -50,6 +50,8 @@ pub struct Summary {
     pub cache: Option<CacheSection>,
     /// The atomic commit; nothing if the scenario has none.
     pub commit: Option<CommitSection>,
+    /// Saving and building files; nothing where nobody does.
+    pub make: Option<MakeSection>,
     /// The network.
     pub network: NetworkSection,
     /// What the stage did.
@@ -296,6 +298,42 @@ pub struct CommitSection {
     pub retransmissions: u64,
     /// Messages that only hardening adds.
     pub hardening_messages: BTreeMap<String, u64>,
+}
+
+/// Saving and building files.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MakeSection {
+    /// Which stamps decide: `synchronized`, or `raw` where clocks are not synchronized.
+    pub decides: String,
+    /// Sources saved.
+    pub edits: u64,
+    /// Times that somebody looked whether its object is older than its source.
+    pub builds: u64,
+    /// Those where the source had been saved since the object was built, or there was no object.
+    pub due: u64,
+    /// What each kind of stamp made of them.
+    pub stamps: BTreeMap<String, StampsSection>,
+}
+
+impl MakeSection {
+    /// How often an object was built by the stamps that decide.
+    #[must_use]
+    pub fn rebuilt(&self) -> u64 {
+        self.stamps.get(&self.decides).map_or(0, |stamps| stamps.rebuilt)
+    }
+}
+
+/// What one kind of stamp made of all builds.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct StampsSection {
+    /// Built anew.
+    pub rebuilt: u64,
+    /// Not built anew, although the source had been saved since.
+    pub missed: u64,
+    /// Built anew, although nothing had changed.
+    pub needless: u64,
+    /// The events that missed it, the first ones.
+    pub missed_at: Vec<String>,
 }
 
 /// What a stage's network did.

@@ -153,6 +153,10 @@ pub enum Event {
     Overflow { queue: Text, count: u64 },
     /// A request for a Lamport time that has passed was not made.
     RequestRefused { resource: Text, wanted: u64 },
+    /// A source was saved.
+    Edited { file: Text },
+    /// The node looked whether its object is older than its source, and whether it built it anew by each kind of stamp.
+    Built { file: Text, source: u16, source_inc: u32, edit: u64, raw: bool, synchronized: Option<bool>, logical: bool },
     /// From the stage: what is performed.
     Scenario(Map<String, Value>),
     /// From the stage: what it did.
@@ -256,6 +260,8 @@ impl Event {
             Event::SnapshotAborted { .. } => "snapshot_aborted",
             Event::Label { .. } => "label",
             Event::Utc { .. } => "utc",
+            Event::Edited { .. } => "edited",
+            Event::Built { .. } => "built",
             Event::Read { .. } => "read",
             Event::Writing { .. } => "writing",
             Event::Written { .. } => "written",

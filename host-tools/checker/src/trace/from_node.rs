@@ -43,6 +43,10 @@ fn event(seen: &Seen, names: &Names) -> Event {
         let text = names.labels.get(usize::from(label));
         Text::Owned(text.cloned().unwrap_or_else(|| format!("label-{label}")))
     };
+    let file_named = |file: u8| -> Text {
+        let name = names.files.get(usize::from(file));
+        Text::Owned(name.cloned().unwrap_or_else(|| format!("file-{file}")))
+    };
     match *seen {
         Seen::Boot { incarnation } => Event::Boot { incarnation },
         Seen::Send { to, kind, id, again } => {
@@ -126,6 +130,16 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::RequestRefused { resource, lamport } => {
             Event::RequestRefused { resource: named(resource), wanted: lamport }
         }
+        Seen::Edited { file } => Event::Edited { file: file_named(file) },
+        Seen::Built { file, source, source_incarnation, edit, raw, synchronized, logical } => Event::Built {
+            file: file_named(file),
+            source: source.0,
+            source_inc: source_incarnation,
+            edit,
+            raw,
+            synchronized,
+            logical,
+        },
         Seen::Overflow { queue, count } => {
             Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }
         }

@@ -250,6 +250,16 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             transaction: required(map, "transaction", Value::as_u64)?,
             commit: required(map, "commit", Value::as_bool)?,
         },
+        "edited" => Event::Edited { file: text(map, "file")? },
+        "built" => Event::Built {
+            file: text(map, "file")?,
+            source: id(map, "source")?,
+            source_inc: incarnation(map, "source_inc")?,
+            edit: required(map, "edit", Value::as_u64)?,
+            raw: required(map, "raw", Value::as_bool)?,
+            synchronized: optional(map, "synchronized", Value::as_bool)?,
+            logical: required(map, "logical", Value::as_bool)?,
+        },
         "overflow" => Event::Overflow { queue: text(map, "queue")?, count: required(map, "count", Value::as_u64)? },
         "request_refused" => {
             Event::RequestRefused { resource: resource(map)?, wanted: required(map, "wanted", Value::as_u64)? }

@@ -194,6 +194,18 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "wanted", wanted);
             text(out, "resource", resource);
         }
+        Event::Edited { file } => text(out, "file", file),
+        Event::Built { file, source, source_inc, edit, raw, synchronized, logical } => {
+            text(out, "file", file);
+            number(out, "source", source);
+            if *source_inc != 1 {
+                number(out, "source_inc", source_inc);
+            }
+            number(out, "edit", edit);
+            number(out, "raw", raw);
+            optional(out, "synchronized", *synchronized);
+            number(out, "logical", logical);
+        }
         Event::Overflow { queue, count } => {
             text(out, "queue", queue);
             number(out, "count", count);

@@ -2,6 +2,7 @@
 
 mod book;
 mod chart;
+mod clock;
 mod deadlock;
 mod election;
 mod mutex;
@@ -38,6 +39,7 @@ const MESSAGE_MS: (u64, u64) = (1, 5);
 enum Family {
     Mutex,
     Election,
+    Clock,
     Deadlock,
 }
 
@@ -47,10 +49,8 @@ impl Family {
             "mutex" => Ok(Family::Mutex),
             "election" => Ok(Family::Election),
             "deadlock" => Ok(Family::Deadlock),
-            "clock" => Err(format!(
-                "compare {name}: a known family, but this version compares only: mutex, election, deadlock"
-            )),
-            _ => Err(format!("compare {name}: expected a family, one of: mutex, election, deadlock")),
+            "clock" => Ok(Family::Clock),
+            _ => Err(format!("compare {name}: expected a family, one of: mutex, election, clock, deadlock")),
         }
     }
 
@@ -58,6 +58,7 @@ impl Family {
         match self {
             Family::Mutex => "mutex",
             Family::Election => "election",
+            Family::Clock => "clock",
             Family::Deadlock => "deadlock",
         }
     }
@@ -113,6 +114,7 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
     let compared = match family {
         Family::Mutex => compare_mutex(talk, nodes, stage)?,
         Family::Election => compare_election(talk, nodes, stage)?,
+        Family::Clock => compare_clock(talk, nodes, stage)?,
         Family::Deadlock => compare_deadlock(talk, nodes, stage)?,
     };
     let mut outcome = if compared.broken.is_empty() { Outcome::Held } else { Outcome::Violated };
@@ -136,6 +138,7 @@ fn perform(talk: Talk, args: &CompareArgs, family: Family, stage: &Stage) -> Res
         let drawn = match family {
             Family::Mutex => chart_mutex(talk, nodes)?,
             Family::Election => chart_election(talk, nodes)?,
+            Family::Clock => chart_clock(talk, nodes)?,
             Family::Deadlock => chart_deadlock(talk, nodes)?,
         };
         write(&svg, &drawn)?;
@@ -272,6 +275,41 @@ fn compare_deadlock(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, T
     })
 }
 
+/// The runs of every way to keep time with so many nodes.
+fn clock_rows(talk: Talk, counts: &[u16], stage: &Stage) -> Rows<clock::Row> {
+    let names: Vec<(u16, &'static str)> =
+        counts.iter().flat_map(|nodes| clock::SYNCS.map(|sync| (*nodes, sync))).collect();
+    let scenarios: Vec<Scenario> =
+        names.iter().map(|(nodes, sync)| clock::scenario(sync, *nodes)).collect::<Result<_, _>>().map_err(bug)?;
+    let observed = stage.perform(talk, "clocks", &scenarios)?;
+    let mut rows = Vec::new();
+    for ((nodes, sync), run) in names.iter().zip(&observed) {
+        let of_these = || names.iter().zip(&observed).filter(|((other, _), _)| other == nodes);
+        let without = of_these().find(|((_, sync), _)| *sync == "none").and_then(|(_, run)| run.as_ref());
+        let raw = of_these().find_map(|(_, run)| Some(run.as_ref()?.summary.clock.as_ref()?.raw_spread_us));
+        if let Some(run) = run {
+            rows.push((*nodes, clock::row(sync, *nodes, run, without, raw.unwrap_or(0))));
+        }
+    }
+    Ok((rows, observed.into_iter().flatten().collect()))
+}
+
+fn compare_clock(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
+    let slack = match stage {
+        Stage::Sim => clock::Slack { messages: 0.03, rate: 0.03 },
+        Stage::Qemu(_) => clock::Slack { messages: 0.1, rate: 0.3 },
+    };
+    let (rows, observed) = clock_rows(talk, &[nodes], stage)?;
+    let rows: Vec<clock::Row> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(Compared {
+        starved: Vec::new(),
+        table: table::clock(&rows, nodes, stage.name(), slack),
+        disagreeing: rows.iter().filter(|row| row.disagrees(slack)).map(|row| row.sync.to_owned()).collect(),
+        rows: rows.iter().map(|row| row.to_json(slack)).collect(),
+        broken: broken(observed),
+    })
+}
+
 fn starved(row: &mutex::Row) -> String {
     let promise = match row.algorithm {
         "voting" => "it promises a turn only with probability one",
@@ -368,4 +406,22 @@ fn chart_deadlock(talk: Talk, nodes: u16) -> Result<String, Trouble> {
         Panel { title: title.to_owned(), series: series.filter(|series| !series.points.is_empty()).collect() }
     });
     Ok(chart::draw("Deadlock, simulated: two of N resources at a time, full load", "measured", &panels))
+}
+
+fn chart_clock(talk: Talk, nodes: u16) -> Result<String, Trouble> {
+    let (rows, _) = clock_rows(talk, &charted(nodes), &Stage::Sim)?;
+    type Value = fn(&clock::Row) -> Option<f64>;
+    let panels: [(&str, Value); 2] = [
+        ("messages a node and second", |row| Some(row.rate).filter(|rate| *rate > 0.0)),
+        ("error, 99 of 100, in µs", |row| row.error_us.map(|error| error.p99 as f64)),
+    ];
+    let panels = panels.map(|(title, value)| {
+        let series = clock::SYNCS.into_iter().map(|sync| {
+            let of = rows.iter().filter(|(_, row)| row.sync == sync);
+            let points = of.filter_map(|(nodes, row)| Some((*nodes, value(row)?, None)));
+            Series { name: sync.to_owned(), points: points.collect() }
+        });
+        Panel { title: title.to_owned(), series: series.filter(|series| !series.points.is_empty()).collect() }
+    });
+    Ok(chart::draw("Clocks, simulated: crystals off by up to 50 ppm, delays of 0.2 to 2 ms", "measured", &panels))
 }

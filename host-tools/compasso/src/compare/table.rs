@@ -2,8 +2,9 @@
 
 use super::{
     book::{Expected, short},
-    deadlock, election, mutex,
+    clock, deadlock, election, mutex,
 };
+use compasso_checker::span;
 use std::fmt::Write as _;
 
 /// No line is longer.
@@ -175,23 +176,63 @@ pub fn deadlock(rows: &[deadlock::Row], nodes: u16, stage: &str, message_us: f64
         definition(&mut out, &line, 15);
     }
     out.push('\n');
+    definition(
+        &mut out,
+        "low load: one transaction at a time, k = 2 resources with their homes elsewhere; 3 messages a lock, avoid \
+         also sends the claim; delay from request to grant, 2 message times. full load: everybody takes 2 of N \
+         resources (at most 8) in any order, again and again. per s: transactions of all nodes; given: times a \
+         transaction gave everything back; wait: mean from request to grant, in message times; closed: circles in \
+         the true wait-for graph; found: reported by a probe; standing: never broken.",
+        0,
+    );
+    out
+}
+
+/// Clocks.
+pub fn clock(rows: &[clock::Row], nodes: u16, stage: &str, slack: clock::Slack) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}  {}", title("clocks"), faint(&format!("{nodes} nodes, on {stage}")));
+    let _ = writeln!(out, "{:10}{:^27}{:18}{:^35}", "", "error", "", "cost");
+    let heading = format!(
+        "{:<10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>6}{:>9}{:>11}{:>9}",
+        "", "median", "99 %", "most", "spread", "bound", "a corr.", "book", "a second", "book", "bytes"
+    );
+    let _ = writeln!(out, "{}", faint(&heading));
+    for row in rows {
+        let [messages, rate] = row.agree(slack);
+        let time = |us: Option<i64>| us.map_or("–".to_owned(), span);
+        let _ = writeln!(
+            out,
+            "{:<10}{:>9}{:>9}{:>9}{:>9}{:>9}{}{}{}{}{:>9}",
+            row.sync,
+            time(row.error_us.map(|error| error.median)),
+            time(row.error_us.map(|error| error.p99)),
+            time(row.error_us.map(|error| error.max)),
+            time(row.spread_us),
+            time(row.bound_us.map(|bound| bound.median)),
+            measured(row.messages, messages, 9),
+            promised(row.book.expected, 6),
+            measured(Some(row.rate), rate, 9),
+            promised(row.rate_book.expected, 11),
+            row.bytes.map_or("–".to_owned(), |bytes| format!("{bytes:.0}")),
+        );
+    }
+    out.push('\n');
+    for row in rows {
+        let together = row.converged_us.map_or(String::new(), |at| format!("; together {} after the start", span(at)));
+        definition(&mut out, &format!("{:<10}{}{together}", row.sync, clock::definition(row.sync)), 10);
+    }
+    for row in rows.iter().filter(|row| row.rate > 0.0) {
+        definition(&mut out, &format!("{:<10}messages a second: {}", row.sync, row.rate_book.formula), 10);
+    }
+    out.push('\n');
+    note(&mut out, "error: distance from the coordinator's clock at the same true instant, once they are together;");
+    note(&mut out, "spread: largest distance of two clocks, its median; bound: half the interval that a clock claims;");
     note(
         &mut out,
-        "low load: one transaction at a time, k = 2 resources with their homes elsewhere; 3 messages a lock,",
+        "a corr.: messages for one correction of one clock; a second: messages a node and second, T = 0.5 s",
     );
-    note(
-        &mut out,
-        "avoid also sends the claim; delay from request to grant, 2 message times. full load: everybody takes",
-    );
-    note(
-        &mut out,
-        "2 of N resources (at most 8) in any order, again and again. per s: transactions of all nodes; given:",
-    );
-    note(
-        &mut out,
-        "times a transaction gave everything back; wait: mean from request to grant, in message times; closed:",
-    );
-    note(&mut out, "circles in the true wait-for graph; found: reported by a probe; standing: never broken.");
+    note(&mut out, "between rounds; bytes: a node and second, beyond those of the run without synchronization.");
     out
 }
 

@@ -10,11 +10,11 @@ const RAM: [&str; 3] = [".data", ".bss", ".uninit"];
 /// Where the stack lies, from `memory.x`.
 const STACK: [&str; 2] = ["_stack_start", "_stack_end"];
 
-/// Measures an ELF file.
+/// Measures an ELF file; `family` begins the names.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn measure_image(elf: &[u8]) -> Result<Vec<Measurement>, String> {
+pub fn measure_image(family: &str, elf: &[u8]) -> Result<Vec<Measurement>, String> {
     let file = object::File::parse(elf).map_err(|error| format!("the image is no ELF file: {error}"))?;
     let sum = |sections: &[&str]| -> Result<(u64, String), String> {
         let mut total = 0;
@@ -34,11 +34,12 @@ pub fn measure_image(elf: &[u8]) -> Result<Vec<Measurement>, String> {
     let stack = symbol(start)?.saturating_sub(symbol(end)?);
     let (flash, flash_parts) = sum(&FLASH)?;
     let (ram, ram_parts) = sum(&RAM)?;
-    let bytes = |name: &str, value, note| Measurement { name: name.into(), unit: Unit::Bytes, value, note };
+    let bytes =
+        |name: &str, value, note| Measurement { name: format!("{family}.{name}"), unit: Unit::Bytes, value, note };
     Ok(vec![
-        bytes("image.flash", flash, flash_parts),
-        bytes("image.ram", ram, ram_parts),
-        bytes("image.stack", stack, "reserved by memory.x".into()),
+        bytes("flash", flash, flash_parts),
+        bytes("ram", ram, ram_parts),
+        bytes("stack", stack, "reserved by memory.x".into()),
     ])
 }
 
@@ -48,9 +49,9 @@ mod tests {
 
     #[test]
     fn what_is_no_image_is_refused_with_a_reason() {
-        assert!(measure_image(b"no").unwrap_err().contains("no ELF"));
+        assert!(measure_image("image", b"no").unwrap_err().contains("no ELF"));
         // This very test is an ELF file, but no board's image.
         let test = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(measure_image(&test).unwrap_err().contains("_stack_start"));
+        assert!(measure_image("image", &test).unwrap_err().contains("_stack_start"));
     }
 }

@@ -23,8 +23,11 @@ const PREAMBLE: &str = "\
 # Nothing measured goes without a limit here, and no limit without a measurement.";
 
 /// The families in the order of the report, each with its heading. Those of an algorithm begin so.
-const FAMILIES: [(&str, &str); 7] = [
-    ("image", "The board's image, in bytes"),
+const FAMILIES: [(&str, &str); 10] = [
+    ("image", "The emulated board's image, in bytes"),
+    ("w5500-evb-pico", "The image of the W5500-EVB-Pico, in bytes"),
+    ("pico-usb", "The image of the Pico with Ethernet over USB, in bytes"),
+    ("pico-w", "The image of the Pico W, in bytes"),
     ("node", "One node, in bytes"),
     ("codec", "Encoding and authentication alone, in instructions"),
     ("handle", "Handling one received message of the protocol, in instructions"),

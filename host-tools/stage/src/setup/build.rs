@@ -1,6 +1,6 @@
 //! Builds one image with one cargo call, in an environment that cannot spoil it.
 
-use super::{BoardKind, Compiler, EnvironmentError, TARGET, say};
+use super::{BoardKind, Compiler, EnvironmentError, RADIO_VARIABLE, TARGET, say};
 use std::{
     ffi::OsString,
     io::{BufRead, BufReader},
@@ -34,10 +34,16 @@ pub(super) fn build(
     board: BoardKind,
     quiet: bool,
 ) -> Result<PathBuf, EnvironmentError> {
-    let (package, binary) = match board {
-        BoardKind::Qemu => ("compasso-board-qemu", "compasso-qemu"),
-        BoardKind::QemuCount => ("compasso-board-qemu", "compasso-count"),
-    };
+    let (package, binary) = (board.package(), board.image());
+    let has_radio = std::env::var_os(RADIO_VARIABLE).is_some_and(|folder| !folder.is_empty());
+    if board == BoardKind::PicoW && !has_radio && !quiet {
+        say(&format!(
+            "{binary} is built without its radio's firmware and will refuse to run: to get it, put 43439A0.bin, \
+             43439A0_clm.bin and nvram_rp2040.bin from the folder cyw43-firmware of \
+             https://github.com/embassy-rs/embassy (Permissive Binary License 1.0) into a folder that {RADIO_VARIABLE} \
+             names"
+        ));
+    }
     // Each compiler has its own folder: they cannot read each other's work.
     let target_dir = match compiler {
         Compiler::Rustup => target_dir.to_owned(),
@@ -141,7 +147,16 @@ mod tests {
         ] {
             assert!(!is_kept(removed), "{removed}");
         }
-        for kept in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_NET_OFFLINE", "DEFMT_LOG", "https_proxy"] {
+        for kept in [
+            "PATH",
+            "HOME",
+            "CARGO_HOME",
+            "RUSTUP_HOME",
+            "CARGO_NET_OFFLINE",
+            "DEFMT_LOG",
+            "https_proxy",
+            RADIO_VARIABLE,
+        ] {
             assert!(is_kept(kept), "{kept}");
         }
     }

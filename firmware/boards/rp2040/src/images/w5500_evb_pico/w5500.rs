@@ -1,7 +1,6 @@
 //! The W5500 Ethernet controller of the W5500-EVB-Pico, on SPI0.
 
-mod stamping;
-
+use crate::stamping::{StampedLine, WatchedBus};
 use embassy_net_wiznet::{Device, Runner, State, chip};
 use embassy_rp::{
     Peri, bind_interrupts, dma,
@@ -11,7 +10,6 @@ use embassy_rp::{
 };
 use embassy_time::Delay;
 use embedded_hal_bus::spi::ExclusiveDevice;
-use stamping::{StampedLine, WatchedBus};
 use static_cell::ConstStaticCell;
 
 bind_interrupts!(struct Irqs {

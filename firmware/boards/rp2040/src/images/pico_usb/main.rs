@@ -1,0 +1,70 @@
+//! The image of a plain Pico: Ethernet over its USB port, which the host bridges.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod usb;
+
+#[cfg(target_os = "none")]
+mod image {
+    use crate::usb::{self, Bus, Ethernet, EthernetDevice};
+    use compasso_board_rp2040::{Lamp, Parts, boot, watch};
+    use compasso_runtime::link::DerivedMac;
+    use embassy_executor::Spawner;
+    use embassy_net::Runner;
+    use embassy_rp::{
+        Peri,
+        gpio::{Level, Output},
+        peripherals::WATCHDOG,
+    };
+
+    const ONCE: &str = "each task is spawned once";
+
+    #[embassy_executor::main(executor = "embassy_rp::executor::Executor", entry = "cortex_m_rt::entry")]
+    async fn main(spawner: Spawner) {
+        let chip = embassy_rp::init(Default::default());
+        let parts = Parts {
+            lamp: Lamp::Pin(Output::new(chip.PIN_25, Level::Low)),
+            second: chip.PIN_14.into(),
+            inside: chip.PIN_15.into(),
+            flash: chip.FLASH,
+        };
+        spawner.spawn(watch_task(chip.WATCHDOG).expect(ONCE));
+        let board = boot(parts).await;
+        let (device, ethernet, bus) = usb::start(chip.USB, board.mac());
+        let (stack, network) = board.network(device);
+        spawner.spawn(bus_task(bus).expect(ONCE));
+        spawner.spawn(ethernet_task(ethernet).expect(ONCE));
+        spawner.spawn(network_task(network).expect(ONCE));
+        board.run(stack).await
+    }
+
+    #[embassy_executor::task]
+    async fn watch_task(watchdog: Peri<'static, WATCHDOG>) {
+        watch(watchdog).await
+    }
+
+    #[embassy_executor::task]
+    async fn bus_task(mut bus: Bus) {
+        bus.run().await
+    }
+
+    #[embassy_executor::task]
+    async fn ethernet_task(ethernet: Ethernet) {
+        ethernet.run().await
+    }
+
+    #[embassy_executor::task]
+    async fn network_task(mut network: Runner<'static, DerivedMac<EthernetDevice>>) {
+        network.run().await
+    }
+}
+
+/// On the host there is nothing to run.
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!(
+        "pico-usb is an image for a board. Build it with\n  \
+         cargo build -p compasso-board-rp2040 --bin pico-usb --target thumbv6m-none-eabi --profile firmware"
+    );
+    std::process::exit(2);
+}

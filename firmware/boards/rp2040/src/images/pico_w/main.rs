@@ -1,0 +1,87 @@
+//! The image of the Pico W: Wi-Fi by a CYW43, without power saving.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(target_os = "none")]
+mod radio;
+
+#[cfg(target_os = "none")]
+mod image {
+    use crate::radio::{self, Ethernet, EthernetDevice, Wiring};
+    use compasso_board_rp2040::{Lamp, Parts, Wish, boot, watch};
+    use compasso_runtime::link::DerivedMac;
+    use compasso_wire::flash::page::Wifi;
+    use cyw43::Control;
+    use embassy_executor::Spawner;
+    use embassy_net::Runner;
+    use embassy_rp::{Peri, peripherals::WATCHDOG};
+    use embassy_time::Timer;
+
+    const ONCE: &str = "each task is spawned once";
+
+    static LAMP: Wish = Wish::new();
+
+    #[embassy_executor::main(executor = "embassy_rp::executor::Executor", entry = "cortex_m_rt::entry")]
+    async fn main(spawner: Spawner) {
+        let chip = embassy_rp::init(Default::default());
+        spawner.spawn(watch_task(chip.WATCHDOG).expect(ONCE));
+        while !radio::IS_COMPLETE {
+            defmt::error!(
+                "this image was built without the radio's firmware; to mend it: set COMPASSO_CYW43_DIR and build again"
+            );
+            Timer::after_secs(1).await;
+        }
+        let parts = Parts {
+            lamp: Lamp::Remote(&LAMP),
+            second: chip.PIN_14.into(),
+            inside: chip.PIN_15.into(),
+            flash: chip.FLASH,
+        };
+        let mut board = boot(parts).await;
+        let wifi = board.wifi().await;
+        let wiring = Wiring {
+            power: chip.PIN_23,
+            data: chip.PIN_24,
+            select: chip.PIN_25,
+            clock: chip.PIN_29,
+            pio: chip.PIO0,
+            dma: chip.DMA_CH0,
+        };
+        let (device, mut control, ethernet) = radio::start(wiring).await;
+        spawner.spawn(ethernet_task(ethernet).expect(ONCE));
+        let mac = radio::set_up(&mut control).await;
+        let (stack, network) = board.radio_network(device, mac);
+        spawner.spawn(network_task(network).expect(ONCE));
+        spawner.spawn(serve_task(control, wifi).expect(ONCE));
+        board.run(stack).await
+    }
+
+    #[embassy_executor::task]
+    async fn watch_task(watchdog: Peri<'static, WATCHDOG>) {
+        watch(watchdog).await
+    }
+
+    #[embassy_executor::task]
+    async fn ethernet_task(ethernet: Ethernet) {
+        ethernet.run().await
+    }
+
+    #[embassy_executor::task]
+    async fn serve_task(control: Control<'static>, wifi: Wifi) {
+        radio::serve(control, wifi, &LAMP).await
+    }
+
+    #[embassy_executor::task]
+    async fn network_task(mut network: Runner<'static, DerivedMac<EthernetDevice>>) {
+        network.run().await
+    }
+}
+
+/// On the host there is nothing to run.
+#[cfg(not(target_os = "none"))]
+fn main() {
+    eprintln!(
+        "pico-w is an image for a board. Build it with\n  \
+         cargo build -p compasso-board-rp2040 --bin pico-w --target thumbv6m-none-eabi --profile firmware"
+    );
+    std::process::exit(2);
+}

@@ -1,0 +1,102 @@
+//! Clocks, UTC and files on emulated boards, as a user starts them. Skipped only with `COMPASSO_SKIP_QEMU=1`, and
+//! loudly. It takes turns with the other tests that boot boards.
+
+use compasso_stage::setup;
+use serde_json::Value;
+use std::{fs, path::Path, process::Command};
+
+fn perform(text: &str, folder: &Path, name: &str) -> Value {
+    let scenario = folder.join(format!("{name}.toml"));
+    fs::write(&scenario, text).unwrap();
+    let _turn = setup::take_stage().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_compasso"))
+        .args(["run", scenario.to_str().unwrap(), "--json", "--out"])
+        .arg(folder.join(name))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let found = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{name}: {said}\n{found}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// A life, and what it told of UTC: seconds, and whether each was the inserted one.
+type Told = ((u64, u64), Vec<(i64, bool)>);
+
+fn told(trace: &Path) -> Vec<Told> {
+    let mut told: Vec<Told> = Vec::new();
+    for line in fs::read_to_string(trace).unwrap().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["event"] != "utc" {
+            continue;
+        }
+        let life = (event["node"].as_u64().unwrap(), event["inc"].as_u64().unwrap_or(1));
+        let second = (event["seconds"].as_i64().unwrap(), event["leap"] == true);
+        match told.iter_mut().find(|(other, _)| *other == life) {
+            Some((_, seconds)) => seconds.push(second),
+            None => told.push((life, vec![second])),
+        }
+    }
+    told
+}
+
+/// 1 January 2027, 00:00:00 UTC.
+const MIDNIGHT: i64 = 1_798_761_600;
+
+/// Berkeley, and the host's time with a leap second of either sign, in three performances; files are saved and built
+/// meanwhile. One datagram in fifty is lost, the coordinator dies and returns, and the host leaves for a while.
+#[test]
+fn clocks_leap_seconds_and_files_hold_on_emulated_boards() {
+    if std::env::var_os("COMPASSO_SKIP_QEMU").is_some_and(|value| value == "1") {
+        eprintln!("SKIPPED: COMPASSO_SKIP_QEMU=1, no board was booted");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, sync, source, leap) in [
+        ("berkeley", "berkeley", "coordinator", None),
+        ("inserted", "cristian", "host", Some(1)),
+        ("left-out", "cristian", "host", Some(-1)),
+    ] {
+        let host = leap.map_or(String::new(), |leap| {
+            format!(
+                "[[step]]\nat = \"4s\"\nleap = {leap}\n[[step]]\nat = \"9s\"\ntime_server = false\n\
+                 [[step]]\nat = \"14s\"\ntime_server = true\n"
+            )
+        });
+        let text = format!(
+            "name = \"{name}\"\nnodes = 5\nseed = 2\nduration = \"18s\"\n\
+             [clock]\nsync = \"{sync}\"\nsource = \"{source}\"\nskew_ppm = {{ uniform = 60 }}\n\
+             [election]\nalgorithm = \"bully\"\n[make]\nworkload = {{ every = \"300ms\" }}\n\
+             [network]\nloss = 0.02\n{host}\
+             [[step]]\nat = \"8s\"\ncrash = 4\n[[step]]\nat = \"11s\"\nrestart = 4\n\
+             [expect]\nleader = 4\nviolations = 0\nterms_min = 3\nrebuilds_min = 15\n"
+        );
+        let summary = perform(&text, folder.path(), name);
+        assert_eq!(summary["violations"], Value::Array(Vec::new()), "{name}");
+        let checked = summary["checked"].as_array().unwrap();
+        for property in ["clock-monotonic", "clock-bound", "make"] {
+            assert!(checked.contains(&property.into()), "{name}: {property} was not checked");
+        }
+        let (clock, make) = (&summary["clock"], &summary["make"]);
+        println!("{name}: {} bound {} {}", clock["after_convergence"], clock["bound_us"], make["stamps"]);
+        assert_eq!((&clock["backward_steps"], &clock["source"]), (&0.into(), &source.into()), "{name}");
+        assert_eq!(make["stamps"]["synchronized"]["missed"], 0, "{name}");
+        let told = told(&folder.path().join(name).join("trace.jsonl"));
+        for (life, seconds) in &told {
+            assert!(seconds.windows(2).all(|pair| pair[0] < pair[1]), "{name}, {life:?}: {seconds:?}");
+        }
+        let through: Vec<_> = told.iter().filter(|(_, told)| told.contains(&(MIDNIGHT, false))).collect();
+        match leap {
+            None => assert!(told.is_empty(), "UTC comes from the host only"),
+            Some(by) => {
+                assert!(through.len() >= 5, "{name}: {told:?}");
+                for (life, told) in through {
+                    let inserted = told.contains(&(MIDNIGHT - 1, true));
+                    let last = told.contains(&(MIDNIGHT - 1, false));
+                    assert_eq!((inserted, last), (by == 1, by == 1), "{name}, {life:?}: {told:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Clocks through storms: whoever serves the time crashes, returns, is paused and cut off, on a network that loses,
+//! repeats and reorders; no clock runs backwards and every interval holds the time of its reference.
+//! `COMPASSO_STORMS=300 cargo test -p compasso-simulator --test clocks -- --nocapture` makes the long series.
+
+mod common;
+
+use common::{count, storm_of};
+use compasso_checker::{Event, Fault, NetworkStats, RunInfo, check, judge};
+use compasso_scenario::{Scenario, mix};
+use compasso_simulator::perform;
+use std::collections::BTreeMap;
+
+fn storms() -> u64 {
+    std::env::var("COMPASSO_STORMS").ok().and_then(|count| count.parse().ok()).unwrap_or(16)
+}
+
+/// A storm with clocks kept this way. Crystals are as far off as is declared, in either direction.
+fn weather(clock: &str, extra: impl Fn(u64) -> String) {
+    let storms = storms();
+    let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in 1..=storms {
+        let sections = format!("[clock]\n{clock}skew_ppm = {{ uniform = 200 }}\n{}", extra(seed));
+        let scenario = storm_of(seed, "bully", &sections);
+        let trace = perform(&scenario).trace;
+        let report = check(&trace);
+        assert!(report.violations.is_empty(), "storm {seed}: {:#?}\n{}", report.violations, scenario.to_toml());
+        for property in ["clock-monotonic", "clock-bound"] {
+            assert!(report.checked.iter().any(|name| name == property), "storm {seed}: {property} was not checked");
+        }
+        for event in &trace {
+            let what = match &event.event {
+                Event::Sync { .. } => "corrections",
+                Event::Utc { leap: true, .. } => "inserted seconds",
+                Event::Utc { .. } => "seconds of UTC",
+                Event::Built { .. } => "builds",
+                Event::Fault(Fault::Crash(_)) => "crashes",
+                Event::Fault(Fault::Pause(_)) => "pauses",
+                Event::Fault(Fault::Partition(_)) => "partitions",
+                Event::Fault(Fault::TimeServer(false)) => "host left",
+                _ => continue,
+            };
+            *totals.entry(what).or_default() += 1;
+        }
+    }
+    println!("{storms} storms, {}: {totals:?}", clock.trim().replace('\n', ", "));
+    assert!(totals["corrections"] > 100 * storms, "too few corrections: {totals:?}");
+    assert!(["crashes", "pauses", "partitions"].iter().all(|kind| totals.contains_key(kind)), "too mild: {totals:?}");
+}
+
+#[test]
+fn cristian_in_storms() {
+    weather("sync = \"cristian\"\n", |_| String::new());
+}
+
+#[test]
+fn berkeley_in_storms() {
+    weather("sync = \"berkeley\"\n", |_| String::new());
+}
+
+/// A leap second of either sign, and the host leaves and comes back.
+#[test]
+fn time_from_the_host_in_storms() {
+    weather("sync = \"cristian\"\nsource = \"host\"\n", |seed| {
+        let leap = if seed % 2 == 0 { 1 } else { -1 };
+        let (at, left) = (3000 + mix(&[seed, 1]) % 8000, 2500 + mix(&[seed, 2]) % 6000);
+        let back = left + 500 + mix(&[seed, 3]) % 8000;
+        format!(
+            "[[step]]\nat = \"{at}ms\"\nleap = {leap}\n[[step]]\nat = \"{left}ms\"\ntime_server = false\n\
+             [[step]]\nat = \"{back}ms\"\ntime_server = true\n"
+        )
+    });
+}
+
+/// No rebuild is missed, whoever dies and whatever the clocks go through.
+#[test]
+fn make_in_storms() {
+    for sync in ["cristian", "berkeley"] {
+        weather(&format!("sync = \"{sync}\"\n"), |_| "[make]\nworkload = { every = \"200ms\" }\n".to_owned());
+    }
+}
+
+fn shipped(name: &str) -> Scenario {
+    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    Scenario::load(path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What each board told of UTC, life by life.
+fn told(name: &str) -> BTreeMap<(u16, u32), Vec<(i64, bool)>> {
+    let mut told: BTreeMap<(u16, u32), Vec<(i64, bool)>> = BTreeMap::new();
+    for event in perform(&shipped(name)).trace {
+        if let (Event::Utc { seconds, leap }, Some(node)) = (&event.event, event.node_id()) {
+            told.entry((node, event.inc)).or_default().push((*seconds, *leap));
+        }
+    }
+    told
+}
+
+/// 1 January 2027, 00:00:00 UTC.
+const MIDNIGHT: i64 = 1_798_761_600;
+
+#[test]
+fn an_inserted_second_is_told_once_by_everybody_and_nothing_runs_backwards() {
+    let told = told("clock-utc");
+    let through: Vec<_> = told.values().filter(|told| told.contains(&(MIDNIGHT, false))).collect();
+    assert_eq!(through.len(), 5, "all five lived through it");
+    for told in told.values() {
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
+    }
+    for told in through {
+        let at = told.iter().position(|(_, leap)| *leap).expect("23:59:60");
+        assert_eq!(told[at - 1..=at + 1], [(MIDNIGHT - 1, false), (MIDNIGHT - 1, true), (MIDNIGHT, false)]);
+        assert_eq!(told.iter().filter(|(_, leap)| *leap).count(), 1);
+    }
+}
+
+#[test]
+fn a_second_that_is_left_out_is_told_by_nobody_and_nothing_runs_backwards() {
+    let told = told("clock-utc-negative");
+    for told in told.values() {
+        assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
+        assert!(!told.contains(&(MIDNIGHT - 1, false)), "23:59:59 is left out: {told:?}");
+    }
+    assert!(told.values().filter(|told| told.contains(&(MIDNIGHT, false))).count() >= 5);
+}
+
+#[test]
+fn boards_keep_going_and_true_to_their_bounds_when_the_host_leaves() {
+    let scenario = shipped("clock-utc");
+    let trace = perform(&scenario).trace;
+    let left = |at: i64| (13_500_000..22_500_000).contains(&at);
+    let host = |event: &Event| matches!(event, Event::Sync { source: Some(compasso_checker::trace::HOST), .. });
+    let heard = |event: &&compasso_checker::TraceEvent| host(&event.event) && event.true_us.is_some_and(left);
+    assert_eq!(trace.iter().filter(heard).count(), 0, "nobody hears the host while it is away");
+    assert!(count(&trace, host) > 5);
+    let tells = |event: &&compasso_checker::TraceEvent| {
+        matches!(event.event, Event::Utc { .. }) && event.true_us.is_some_and(left)
+    };
+    assert!(trace.iter().filter(tells).count() >= 4 * 8, "the boards go on");
+    let summary = judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default()));
+    let clock = summary.clock.expect("clocks");
+    assert_eq!((clock.source.as_str(), clock.bound_broken, clock.backward_steps), ("host", Some(0), 0));
+}
+
+#[test]
+fn the_summary_shows_which_rebuilds_each_kind_of_stamp_missed() {
+    for (name, decides) in [("make", "synchronized"), ("lessons/missed-rebuild", "raw")] {
+        let scenario = shipped(name);
+        let trace = perform(&scenario).trace;
+        let summary = judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default()));
+        let make = summary.make.expect("files");
+        assert_eq!(make.decides, decides);
+        assert_eq!(make.builds, count(&trace, |event| matches!(event, Event::Built { .. })) as u64);
+        let (raw, logical) = (&make.stamps["raw"], &make.stamps["logical"]);
+        assert!(raw.missed > 0 && !raw.missed_at.is_empty(), "{name}: {raw:?}");
+        assert_eq!((logical.missed, logical.needless, logical.rebuilt), (0, 0, make.due), "{name}");
+        assert!(make.builds > make.due, "{name}: sometimes nothing has changed");
+        match make.stamps.get("synchronized") {
+            Some(stamps) => assert!(stamps.missed == 0 && stamps.rebuilt >= make.due, "{stamps:?}"),
+            None => assert_eq!(decides, "raw"),
+        }
+    }
+}
