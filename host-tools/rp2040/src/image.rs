@@ -7,7 +7,7 @@ use crate::{
     flash::{FLASH_LEN, Flash},
 };
 use object::{
-    Endianness,
+    Endianness, Object, ObjectSymbol,
     elf::{FileHeader32, PT_LOAD},
     read::elf::{FileHeader, ProgramHeader},
 };
@@ -17,6 +17,7 @@ use std::{path::Path, rc::Rc};
 pub struct Image {
     flash: Flash,
     code: Rc<Code>,
+    ring: u32,
     places: Option<addr2line::Loader>,
 }
 
@@ -43,7 +44,8 @@ impl Image {
             end = end.max(at as usize + bytes.len());
         }
         let code = Rc::new(Code::new(XIP_BASE, &flash.bytes()[..end]));
-        Ok(Image { flash, code, places: addr2line::Loader::new(path).ok() })
+        let ring = find_ring(elf).ok_or("it has no telemetry ring")?;
+        Ok(Image { flash, code, ring, places: addr2line::Loader::new(path).ok() })
     }
 
     /// A flash with the image in it, and nothing else.
@@ -56,6 +58,12 @@ impl Image {
     #[must_use]
     pub fn code(&self) -> Rc<Code> {
         Rc::clone(&self.code)
+    }
+
+    /// Where the telemetry ring is.
+    #[must_use]
+    pub fn ring(&self) -> u32 {
+        self.ring
     }
 
     /// The place that an instruction came from: function and line, below what the core library made of
@@ -79,6 +87,13 @@ impl Image {
             ((inner, _, _), _) => Some(inner.clone()),
         }
     }
+}
+
+/// The address of the board's `RING`: names keep their parts, however they are mangled.
+fn find_ring(elf: &[u8]) -> Option<u32> {
+    let file = object::File::parse(elf).ok()?;
+    let is_ring = |name: &str| name.contains("compasso_board_rp2040") && name.contains("4RING");
+    file.symbols().find(|symbol| symbol.name().is_ok_and(is_ring)).map(|symbol| symbol.address() as u32)
 }
 
 /// The end of a path, which says enough.

@@ -12,9 +12,6 @@ use compasso_wire::flash::{
 };
 use std::io;
 
-/// Where the image keeps its telemetry ring: at the beginning of RAM.
-pub const RING_AT: u32 = RAM_BASE;
-
 /// A probe on a board.
 pub struct Probe<'b>(pub &'b mut Board);
 

@@ -11,7 +11,7 @@ use crate::{
     crystal::Crystal,
     flash::Flash,
     image::Image,
-    probe::{Probe, RING_AT, remembered},
+    probe::{Probe, remembered},
 };
 use compasso_scenario::{
     Scenario,
@@ -290,7 +290,7 @@ impl Boards for World<'_> {
         let incarnation = seat.incarnation;
         let probe = &mut Probe(&mut board);
         seat.log.end(probe).doing("writing the nodes' logs")?;
-        let journal = memory::journal(probe, RING_AT).doing("reading a dead board's memory")?;
+        let journal = memory::journal(probe, self.image.ring()).doing("reading a dead board's memory")?;
         self.crystals.lives.insert((position, incarnation), seat.crystal.clone());
         seat.flash = Some(board.power_cut());
         Ok(Some(Remains { incarnation, rate_ppb: 0, journal, stored: None, last_lines: seat.log.last_lines() }))
