@@ -78,8 +78,9 @@ impl Board {
         self.end.as_ref()
     }
 
-    /// Stops the processor while crystal and peripherals go on, or lets it go on.
+    /// Stops the processor as a probe would, while crystal and peripherals go on; or lets it go on.
     pub fn set_paused(&mut self, paused: bool) {
+        self.bus.set_halted(paused);
         self.is_paused = paused;
     }
 

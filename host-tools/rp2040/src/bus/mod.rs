@@ -177,6 +177,12 @@ impl Bus {
         self.settle();
     }
 
+    /// A probe stops the core, or lets it go on.
+    pub fn set_halted(&mut self, halted: bool) {
+        self.watchdog.set_halted(self.now, halted);
+        self.settle();
+    }
+
     /// Shows or hides the flash.
     pub fn set_flash_visible(&mut self, visible: bool) {
         self.visible = if visible { FLASH_LEN } else { 0 };

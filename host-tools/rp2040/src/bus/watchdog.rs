@@ -4,6 +4,8 @@ use super::CYCLES_PER_US;
 
 const ENABLE: u32 = 1 << 30;
 const TRIGGER: u32 = 1 << 31;
+/// It stands still while a probe has stopped the core.
+const PAUSE_IN_DEBUG: u32 = 1 << 25;
 const COUNT_MASK: u32 = 0x00ff_ffff;
 /// The chip counts two down for each microsecond (erratum RP2040-E1).
 const COUNTS_PER_US: u64 = 2;
@@ -21,6 +23,8 @@ pub struct Watchdog {
     scratch: [u32; 8],
     tick: u32,
     triggered: bool,
+    /// A probe has stopped the core since then.
+    halted_at: Option<u64>,
 }
 
 impl Watchdog {
@@ -64,13 +68,23 @@ impl Watchdog {
         true
     }
 
+    /// A probe stops the core, or lets it go on.
+    pub fn set_halted(&mut self, now: u64, halted: bool) {
+        match self.halted_at.take() {
+            Some(since) if !halted && self.control & PAUSE_IN_DEBUG != 0 => self.fed_at += now - since,
+            since if halted => self.halted_at = since.or(Some(now)),
+            _ => {}
+        }
+    }
+
     /// When it bites.
     #[must_use]
     pub fn next_at(&self) -> u64 {
         if self.triggered {
             return 0;
         }
-        if self.control & ENABLE == 0 {
+        let stands_still = self.halted_at.is_some() && self.control & PAUSE_IN_DEBUG != 0;
+        if self.control & ENABLE == 0 || stands_still {
             return u64::MAX;
         }
         self.fed_at + u64::from(self.load) * CYCLES_PER_US / COUNTS_PER_US
@@ -83,7 +97,7 @@ impl Watchdog {
     }
 
     fn count(&self, now: u64) -> u32 {
-        let gone = (now - self.fed_at) * COUNTS_PER_US / CYCLES_PER_US;
+        let gone = now.saturating_sub(self.fed_at) * COUNTS_PER_US / CYCLES_PER_US;
         if self.control & ENABLE == 0 { self.load } else { u64::from(self.load).saturating_sub(gone) as u32 }
     }
 }
@@ -99,6 +113,18 @@ mod tests {
         assert_eq!(dog.next_at(), 1_000 * CYCLES_PER_US, "two counts a microsecond");
         assert!(dog.write(500, 0x04, 2_000));
         assert_eq!(dog.next_at(), 500 + 1_000 * CYCLES_PER_US);
+    }
+
+    #[test]
+    fn it_waits_for_a_core_that_a_probe_has_stopped_if_told_so() {
+        for (told, bites_at) in [(PAUSE_IN_DEBUG, 1_000_700), (0, 1_000_000)] {
+            let mut dog = Watchdog::default();
+            assert!(dog.write(0, 0x04, 16_000) && dog.write(0, 0x00, ENABLE | told));
+            dog.set_halted(100, true);
+            assert_eq!(dog.next_at() == u64::MAX, told != 0);
+            dog.set_halted(800, false);
+            assert_eq!(dog.next_at(), bites_at);
+        }
     }
 
     #[test]
