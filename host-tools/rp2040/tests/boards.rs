@@ -98,38 +98,48 @@ fn crystals_are_measured_back_by_the_boards_own_stamps() {
 }
 
 /// How much faster than the sender's the receiver's clock runs: the slope of a line through the promptest
-/// datagram of every few seconds, because whatever computes at the same time only makes datagrams late.
+/// heartbeat of every few seconds, because whatever computes at the same time only makes them late. They are
+/// all of one length: a longer datagram takes longer to make and to check.
 fn rate_ppm(events: &[TraceEvent], from: u16, to: u16) -> f64 {
     const WINDOW_US: f64 = 4e6;
     let mut sent = BTreeMap::new();
     for event in events.iter().filter(|event| event.node_id() == Some(from)) {
-        if let Event::Send { to: target, id, .. } = &event.event
-            && *target == to
+        if let Event::Send { to: target, id, kind, .. } = &event.event
+            && (*target, &**kind) == (to, "heartbeat")
         {
             sent.insert(*id, event.hw_us.unwrap() as f64);
         }
     }
-    let mut promptest: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    let mut points = Vec::new();
     for event in events.iter().filter(|event| event.node_id() == Some(to)) {
         if let Event::Recv { from: source, id, .. } = &event.event
             && *source == from
             && let Some(left) = sent.get(id)
         {
-            let point = (*left, event.hw_us.unwrap() as f64 - left);
-            let best = promptest.entry((left / WINDOW_US) as u64).or_insert(point);
-            if point.1 - best.1 < (point.0 - best.0) * 1e-4 {
-                *best = point;
-            }
+            points.push((*left, event.hw_us.unwrap() as f64 - left));
         }
     }
-    let points: Vec<(f64, f64)> = promptest.into_values().collect();
-    assert!(points.len() >= 14, "{} windows", points.len());
+    assert!(points.len() > 300, "{} heartbeats", points.len());
+    let trend = slope(&points);
+    let late = |point: &(f64, f64)| point.1 - trend * point.0;
+    let mut promptest: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for point in points {
+        let best = promptest.entry((point.0 / WINDOW_US) as u64).or_insert(point);
+        if late(&point) < late(best) {
+            *best = point;
+        }
+    }
+    slope(&promptest.into_values().collect::<Vec<_>>()) * 1e6
+}
+
+/// Of the line with the least squares.
+fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
     let (over, under) = points.iter().fold((0.0, 0.0), |(over, under), point| {
         (over + (point.0 - x) * (point.1 - y), under + (point.0 - x) * (point.0 - x))
     });
-    over / under * 1e6
+    over / under
 }
 
 #[test]
