@@ -40,6 +40,8 @@ const WATCHDOG_FED_EVERY: Duration = Duration::from_secs(1);
 
 /// When frames arrived: a device that can tell puts it here.
 pub static STAMPS: Stamps = Stamps::new();
+/// Where whoever reads the board's memory from outside finds it.
+#[unsafe(export_name = "COMPASSO_RING")]
 static RING: Ring<RING_LEN> = Ring::new();
 static BUFFERS: ConstStaticCell<Buffers> = ConstStaticCell::new(Buffers::new());
 static CONFIG: StaticCell<NodeConfig> = StaticCell::new();
