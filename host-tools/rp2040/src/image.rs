@@ -13,6 +13,9 @@ use object::{
 };
 use std::{path::Path, rc::Rc};
 
+/// The name that boards give their telemetry ring.
+const RING: &str = "COMPASSO_RING";
+
 /// What goes into flash, and how to find the source.
 pub struct Image {
     flash: Flash,
@@ -44,7 +47,7 @@ impl Image {
             end = end.max(at as usize + bytes.len());
         }
         let code = Rc::new(Code::new(XIP_BASE, &flash.bytes()[..end]));
-        let ring = find_ring(elf).ok_or("it has no telemetry ring")?;
+        let ring = find_ring(elf).ok_or("it has no COMPASSO_RING: it is not the image of a board")?;
         Ok(Image { flash, code, ring, places: addr2line::Loader::new(path).ok() })
     }
 
@@ -89,11 +92,10 @@ impl Image {
     }
 }
 
-/// The address of the board's `RING`: names keep their parts, however they are mangled.
+/// The address of the board's telemetry ring.
 fn find_ring(elf: &[u8]) -> Option<u32> {
     let file = object::File::parse(elf).ok()?;
-    let is_ring = |name: &str| name.contains("compasso_board_rp2040") && name.contains("4RING");
-    file.symbols().find(|symbol| symbol.name().is_ok_and(is_ring)).map(|symbol| symbol.address() as u32)
+    file.symbols().find(|symbol| symbol.name() == Ok(RING)).map(|symbol| symbol.address() as u32)
 }
 
 /// The end of a path, which says enough.
