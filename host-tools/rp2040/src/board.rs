@@ -1,7 +1,7 @@
 //! One board: the processor core on its bus, from switch-on to power cut.
 
 use crate::{
-    bus::{Bus, RAM_BASE, Stop, XIP_BASE},
+    bus::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE},
     cpu::{Code, Cpu, Fault, Sleep},
     flash::{FLASH_LEN, Flash},
     rom::{self, Function},
@@ -196,9 +196,9 @@ impl Board {
                 None => return self.refuse(a),
             },
             Function::Program => {
-                let at = b.wrapping_sub(RAM_BASE) as usize;
-                let data = self.bus.ram().get(at..at.saturating_add(c as usize)).map(<[u8]>::to_vec);
-                match data.and_then(|data| self.bus.flash.program(now, a, data)) {
+                let mut data = vec![0; (c as usize).min(RAM_LEN)];
+                let known = self.bus.read_ram(b.wrapping_sub(RAM_BASE) as usize, &mut data);
+                match self.bus.flash.program(now, a, data).filter(|_| known) {
                     Some(done) => until = done,
                     None => return self.refuse(a),
                 }

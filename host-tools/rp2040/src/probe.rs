@@ -18,22 +18,20 @@ pub struct Probe<'b>(pub &'b mut Board);
 impl Memory for Probe<'_> {
     fn read(&self, address: u32, buffer: &mut [u8]) -> io::Result<()> {
         let bus = self.0.bus();
-        let (bytes, base) = if address >= RAM_BASE { (bus.ram(), RAM_BASE) } else { (bus.flash.bytes(), XIP_BASE) };
-        let at = address.wrapping_sub(base) as usize;
-        match bytes.get(at..at + buffer.len()) {
-            Some(bytes) => buffer.copy_from_slice(bytes),
-            None => return Err(nonsense(&format!("the address {address:#010x}, where no memory is"))),
-        }
-        Ok(())
+        let known = match address.checked_sub(RAM_BASE) {
+            Some(at) => bus.read_ram(at as usize, buffer),
+            None => {
+                let at = address.wrapping_sub(XIP_BASE) as usize;
+                let bytes = bus.flash.bytes().get(at..at + buffer.len());
+                bytes.map(|bytes| buffer.copy_from_slice(bytes)).is_some()
+            }
+        };
+        if known { Ok(()) } else { Err(nonsense(&format!("the address {address:#010x}, where no memory is"))) }
     }
 
     fn write(&mut self, address: u32, bytes: &[u8]) -> io::Result<()> {
-        let at = address.wrapping_sub(RAM_BASE) as usize;
-        match self.0.bus_mut().ram_mut().get_mut(at..at + bytes.len()) {
-            Some(place) => place.copy_from_slice(bytes),
-            None => return Err(nonsense(&format!("the address {address:#010x}, where no RAM is"))),
-        }
-        Ok(())
+        let known = self.0.bus_mut().write_ram(address.wrapping_sub(RAM_BASE) as usize, bytes);
+        if known { Ok(()) } else { Err(nonsense(&format!("the address {address:#010x}, where no RAM is"))) }
     }
 }
 

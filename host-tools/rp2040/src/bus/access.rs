@@ -1,6 +1,6 @@
 //! Loads and stores: memory at once, everything else by its address.
 
-use super::{Bus, RAM_BASE, Stop, XIP_BASE, system::Block};
+use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block};
 use crate::rom;
 
 /// What the upper address bits of a peripheral's register ask for.
@@ -10,17 +10,18 @@ const CLEAR: u32 = 3;
 
 macro_rules! access {
     ($fast:ident, $load:ident, $put:ident, $store:ident, $type:ty, $len:expr, $copies:expr) => {
-        /// Loads from memory; none if there is no memory that may be read.
+        /// Loads from memory; none if it is not aligned, or there is no memory that may be read.
         #[inline(always)]
         pub fn $fast(&self, address: u32) -> Option<$type> {
-            let at = address.wrapping_sub(RAM_BASE) as usize;
-            if let Some(bytes) = self.ram.get(at..at + $len).and_then(|bytes| bytes.first_chunk::<$len>()) {
-                let is_guarded = at.wrapping_sub(self.guard_at) < self.guard_len;
-                return (!is_guarded).then(|| <$type>::from_le_bytes(*bytes));
+            let offset = address.wrapping_sub(RAM_BASE);
+            let index = word_index($len, offset);
+            if let Some(word) = self.ram.get(index) {
+                let is_guarded = index.wrapping_sub(self.guard_at) < self.guard_len;
+                return (!is_guarded).then_some((*word >> (offset % 4 * 8)) as $type);
             }
             let at = address.wrapping_sub(XIP_BASE) as usize;
             let bytes = self.flash.bytes().get(at..at + $len)?.first_chunk::<$len>()?;
-            (at < self.visible).then(|| <$type>::from_le_bytes(*bytes))
+            (at < self.visible && at % $len == 0).then(|| <$type>::from_le_bytes(*bytes))
         }
 
         /// Loads from anywhere.
@@ -32,13 +33,16 @@ macro_rules! access {
             }
         }
 
-        /// Stores to RAM; false if it is not RAM that may be written.
+        /// Stores to RAM; false if it is not aligned, or not RAM that may be written.
         #[inline(always)]
         pub fn $put(&mut self, address: u32, value: $type) -> bool {
-            let at = address.wrapping_sub(RAM_BASE) as usize;
-            match self.ram.get_mut(at..at + $len) {
-                Some(bytes) if at.wrapping_sub(self.guard_at) >= self.guard_len => {
-                    bytes.copy_from_slice(&value.to_le_bytes());
+            let offset = address.wrapping_sub(RAM_BASE);
+            let index = word_index($len, offset);
+            match self.ram.get_mut(index) {
+                Some(word) if index.wrapping_sub(self.guard_at) >= self.guard_len => {
+                    let shift = offset % 4 * 8;
+                    let mask = u32::from(<$type>::MAX) << shift;
+                    *word = (*word & !mask) | u32::from(value) << shift;
                     true
                 }
                 _ => false,
@@ -56,10 +60,46 @@ macro_rules! access {
     };
 }
 
+/// The word at an offset; far outside if a value of so many bytes would not be aligned there.
+#[inline(always)]
+fn word_index(len: usize, offset: u32) -> usize {
+    match len {
+        4 => offset.rotate_right(2) as usize,
+        2 => (offset.rotate_right(1) >> 1 | offset << 31) as usize,
+        _ => (offset >> 2) as usize,
+    }
+}
+
 impl Bus {
     access!(fast8, load8, put8, store8, u8, 1, 0x0101_0101);
     access!(fast16, load16, put16, store16, u16, 2, 0x0001_0001);
     access!(fast32, load32, put32, store32, u32, 4, 1);
+
+    /// Reads RAM at an offset, as a probe does; false if it ends before.
+    #[must_use]
+    pub fn read_ram(&self, at: usize, into: &mut [u8]) -> bool {
+        if at.saturating_add(into.len()) > RAM_LEN {
+            return false;
+        }
+        for (place, at) in into.iter_mut().zip(at..) {
+            *place = self.ram[at / 4].to_le_bytes()[at % 4];
+        }
+        true
+    }
+
+    /// Writes RAM at an offset, as a probe does; false if it ends before.
+    #[must_use]
+    pub fn write_ram(&mut self, at: usize, bytes: &[u8]) -> bool {
+        if at.saturating_add(bytes.len()) > RAM_LEN {
+            return false;
+        }
+        for (byte, at) in bytes.iter().zip(at..) {
+            let mut word = self.ram[at / 4].to_le_bytes();
+            word[at % 4] = *byte;
+            self.ram[at / 4] = u32::from_le_bytes(word);
+        }
+        true
+    }
 
     #[inline(never)]
     fn load_elsewhere(&mut self, address: u32) -> u32 {
@@ -151,7 +191,7 @@ impl Bus {
             0xe if (0xed90..=0xedb8).contains(&(address & 0xffff)) => {
                 let known = self.mpu.write(address & 0x0fff_ffff, value);
                 let forbidden = self.mpu.forbidden().unwrap_or(0..0);
-                (self.guard_at, self.guard_len) = (forbidden.start, forbidden.len());
+                (self.guard_at, self.guard_len) = (forbidden.start / 4, forbidden.len() / 4);
                 known
             }
             0xe => {
@@ -201,7 +241,7 @@ impl Bus {
     }
 
     fn refuse(&mut self, address: u32, written: Option<u32>) {
-        if self.ram.get(address.wrapping_sub(RAM_BASE) as usize).is_some() {
+        if (address.wrapping_sub(RAM_BASE) as usize) < RAM_LEN {
             return self.stop(Stop::Forbidden { address });
         }
         // Above the memories lie registers; there the chip has more than the model.

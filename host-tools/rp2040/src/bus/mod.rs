@@ -42,7 +42,7 @@ pub const RAM_BASE: u32 = 0x2000_0000;
 /// Size of the RAM.
 pub const RAM_LEN: usize = 264 * 1024;
 /// What RAM holds after power-up: nothing that a program could rely on.
-const RAM_FILL: u8 = 0xa5;
+const RAM_FILL: u32 = 0xa5a5_a5a5;
 
 /// Where the controller is wired to.
 const PIN_SELECT: u32 = 17;
@@ -107,11 +107,11 @@ pub struct Bus {
     pub private: Private,
     /// How much of the flash can be seen: nothing while it is being changed.
     visible: usize,
-    /// The part of RAM that nobody may touch: where it begins, and how long it is.
+    /// The part of RAM that nobody may touch, in words: where it begins, and how long it is.
     guard_at: usize,
     guard_len: usize,
     rom: Box<[u8]>,
-    ram: Box<[u8; RAM_LEN]>,
+    ram: Box<[u32; RAM_LEN / 4]>,
     timer: Timer,
     watchdog: Watchdog,
     gpio: Gpio,
@@ -127,7 +127,7 @@ impl Bus {
     /// A board that was just switched on, with this flash; random bits come from the seed.
     #[must_use]
     pub fn new(flash: Flash, seed: u64) -> Bus {
-        let ram: Box<[u8]> = vec![RAM_FILL; RAM_LEN].into();
+        let ram: Box<[u32]> = vec![RAM_FILL; RAM_LEN / 4].into();
         let mut bus = Bus {
             now: 0,
             next_at: u64::MAX,
@@ -204,17 +204,6 @@ impl Bus {
     #[must_use]
     pub fn pins(&self) -> u32 {
         self.gpio.levels()
-    }
-
-    /// The RAM.
-    #[must_use]
-    pub fn ram(&self) -> &[u8] {
-        &self.ram[..]
-    }
-
-    /// The RAM, for a probe that writes to it.
-    pub fn ram_mut(&mut self) -> &mut [u8] {
-        &mut self.ram[..]
     }
 
     /// Whether the flash can be seen.

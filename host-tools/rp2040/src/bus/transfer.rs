@@ -1,6 +1,6 @@
 //! Bytes on the SPI bus, and the DMA that brings and takes them.
 
-use super::{Bus, RAM_BASE, Stop, spi::DEPTH};
+use super::{Bus, Stop, spi::DEPTH};
 
 const REQUEST_SEND: u32 = 16;
 const REQUEST_RECEIVE: u32 = 17;
@@ -90,9 +90,8 @@ impl Bus {
         let Some(number) = self.dma.serving(REQUEST_RECEIVE) else { return };
         while let Some(byte) = self.spi.offer() {
             let to = self.dma.channels[number].write;
-            match self.ram.get_mut(to.wrapping_sub(RAM_BASE) as usize) {
-                Some(place) => *place = byte,
-                None => self.stop(Stop::Nowhere { address: to }),
+            if !self.put8(to, byte) {
+                self.stop(Stop::Nowhere { address: to });
             }
             self.dma.channels[number].step();
             if self.dma.channels[number].left == 0 {

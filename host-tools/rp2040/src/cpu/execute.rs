@@ -21,7 +21,11 @@ fn add(a: u32, b: u32, carry: bool) -> (u32, bool, bool) {
 impl Cpu {
     /// Executes until the bus's time reaches `limit`, or somebody must look up.
     pub fn run(&mut self, bus: &mut Bus, code: &Code, limit: u64) {
-        let ops: &[Op] = if bus.is_flash_visible() { &code.ops } else { &[] };
+        self.run_in(bus, if bus.is_flash_visible() { &code.ops } else { &[] }, limit);
+    }
+
+    #[inline(never)]
+    fn run_in(&mut self, bus: &mut Bus, ops: &[Op], limit: u64) {
         let mut now = bus.now;
         let mut pc = self.r[15];
         // Whoever leaves the fast path tells the bus the time, and looks up if that asks for it.
@@ -35,14 +39,14 @@ impl Cpu {
         macro_rules! load {
             ($fast:ident, $slow:ident, $size:expr, $address:expr, |$value:ident| $then:expr) => {{
                 let address: u32 = $address;
-                if address & ($size - 1) != 0 {
-                    self.fault = Some(Fault::Unaligned);
-                    break;
-                }
                 now += 2;
                 match bus.$fast(address) {
                     Some($value) => $then,
                     None => {
+                        if address & ($size - 1) != 0 {
+                            self.fault = Some(Fault::Unaligned);
+                            break;
+                        }
                         let $value = slowly!(bus.$slow(address));
                         $then;
                         if bus.attention {
@@ -56,18 +60,38 @@ impl Cpu {
         macro_rules! store {
             ($fast:ident, $slow:ident, $size:expr, $address:expr, $value:expr) => {{
                 let (address, value) = ($address, $value);
-                if address & ($size - 1) != 0 {
-                    self.fault = Some(Fault::Unaligned);
-                    break;
-                }
                 now += 2;
                 if !bus.$fast(address, value) {
+                    if address & ($size - 1) != 0 {
+                        self.fault = Some(Fault::Unaligned);
+                        break;
+                    }
                     slowly!(bus.$slow(address, value));
                     if bus.attention {
                         pc = pc.wrapping_add(2);
                         break;
                     }
                 }
+            }};
+        }
+        // The second of two accesses is left to its own instruction where memory alone does not do.
+        macro_rules! second {
+            (load $t:expr, $n:expr, $at:expr) => {{
+                pc = pc.wrapping_add(2);
+                match bus.fast32(self.reg($n).wrapping_add(4 * u32::from($at))) {
+                    Some(value) if now < limit => {
+                        self.set($t, value);
+                        now += 2;
+                    }
+                    _ => continue,
+                }
+            }};
+            (store $t:expr, $n:expr, $at:expr) => {{
+                pc = pc.wrapping_add(2);
+                if now >= limit || !bus.put32(self.reg($n).wrapping_add(4 * u32::from($at)), self.reg($t)) {
+                    continue;
+                }
+                now += 2;
             }};
         }
         macro_rules! sets {
@@ -282,6 +306,24 @@ impl Cpu {
                         .set(t, value as i16 as u32))
                 }
                 Op::Str { t, n, at } => store!(put32, store32, 4, self.reg(n).wrapping_add(at.into()), self.reg(t)),
+                Op::LdrLdr { t, n, at, t2, n2, at2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    load!(fast32, load32, 4, address, |value| self.set(t, value));
+                    second!(load t2, n2, at2);
+                }
+                Op::LdrStr { t, n, at, t2, n2, at2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    load!(fast32, load32, 4, address, |value| self.set(t, value));
+                    second!(store t2, n2, at2);
+                }
+                Op::StrLdr { t, n, at, t2, n2, at2 } => {
+                    store!(put32, store32, 4, self.reg(n).wrapping_add(4 * u32::from(at)), self.reg(t));
+                    second!(load t2, n2, at2);
+                }
+                Op::StrStr { t, n, at, t2, n2, at2 } => {
+                    store!(put32, store32, 4, self.reg(n).wrapping_add(4 * u32::from(at)), self.reg(t));
+                    second!(store t2, n2, at2);
+                }
                 Op::Strh { t, n, at } => {
                     store!(put16, store16, 2, self.reg(n).wrapping_add(at.into()), self.reg(t) as u16)
                 }

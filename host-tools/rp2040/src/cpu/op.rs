@@ -39,6 +39,11 @@ pub enum Op {
     Mrs { d: Reg, from: u8 }, Msr { n: Reg, to: u8 },
     /// A comparison and the branch behind it, `by` so many halfwords from the comparison.
     CmpBranch { n: Reg, m: Reg, condition: u8, by: i16 }, CmpImmBranch { n: Reg, value: u8, condition: u8, by: i16 },
+    /// Two accesses to words, one behind the other; offsets are in words.
+    LdrLdr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
+    LdrStr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
+    StrLdr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
+    StrStr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
     /// Undefined, a breakpoint or a supervisor call: none of them belongs into an image.
     Undefined,
 }
@@ -91,13 +96,34 @@ pub fn decode(pc: u32, first: u16, second: u16) -> Op {
 /// Two instructions as one, if there is one for both; else the first.
 #[must_use]
 pub fn fuse(pc: u32, first: Op, second: Op) -> Op {
-    let Some((condition, to)) = second.condition() else { return first };
-    let by = (to.wrapping_sub(pc) as i32 / 2) as i16;
-    match first {
-        Op::Cmp { n, m } => Op::CmpBranch { n, m, condition, by },
-        Op::CmpImm { n, value } => Op::CmpImmBranch { n, value, condition, by },
-        other => other,
+    let words = |at: u16| (at / 4) as u8;
+    match (first, second) {
+        (Op::Cmp { n, m }, branch) => match branch.condition() {
+            Some((condition, to)) => Op::CmpBranch { n, m, condition, by: halfwords(pc, to) },
+            None => first,
+        },
+        (Op::CmpImm { n, value }, branch) => match branch.condition() {
+            Some((condition, to)) => Op::CmpImmBranch { n, value, condition, by: halfwords(pc, to) },
+            None => first,
+        },
+        (Op::Ldr { t, n, at }, Op::Ldr { t: t2, n: n2, at: at2 }) => {
+            Op::LdrLdr { t, n, at: words(at), t2, n2, at2: words(at2) }
+        }
+        (Op::Ldr { t, n, at }, Op::Str { t: t2, n: n2, at: at2 }) => {
+            Op::LdrStr { t, n, at: words(at), t2, n2, at2: words(at2) }
+        }
+        (Op::Str { t, n, at }, Op::Ldr { t: t2, n: n2, at: at2 }) => {
+            Op::StrLdr { t, n, at: words(at), t2, n2, at2: words(at2) }
+        }
+        (Op::Str { t, n, at }, Op::Str { t: t2, n: n2, at: at2 }) => {
+            Op::StrStr { t, n, at: words(at), t2, n2, at2: words(at2) }
+        }
+        (other, _) => other,
     }
+}
+
+fn halfwords(from: u32, to: u32) -> i16 {
+    (to.wrapping_sub(from) as i32 / 2) as i16
 }
 
 impl Op {
