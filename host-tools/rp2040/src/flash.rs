@@ -174,7 +174,7 @@ mod tests {
     fn what_is_not_whole_sectors_or_pages_is_refused() {
         let mut flash = Flash::default();
         assert_eq!(flash.erase(0, 256, 4096), None);
-        assert_eq!(flash.erase(0, 0, u32::MAX & !0xfff), None);
+        assert_eq!(flash.erase(0, 0, 0xffff_f000), None);
         assert_eq!(flash.program(0, 0, vec![0; 100]), None);
     }
 }

@@ -21,7 +21,7 @@ macro_rules! access {
             }
             let at = address.wrapping_sub(XIP_BASE) as usize;
             let bytes = self.flash.bytes().get(at..at + $len)?.first_chunk::<$len>()?;
-            (at < self.visible && at % $len == 0).then(|| <$type>::from_le_bytes(*bytes))
+            (at < self.visible && is_aligned($len, address)).then(|| <$type>::from_le_bytes(*bytes))
         }
 
         /// Loads from anywhere.
@@ -58,6 +58,12 @@ macro_rules! access {
             }
         }
     };
+}
+
+/// Whether a value of so many bytes may stand at an address.
+#[inline(always)]
+pub fn is_aligned(len: u32, address: u32) -> bool {
+    address & (len - 1) == 0
 }
 
 /// The word at an offset; far outside if a value of so many bytes would not be aligned there.

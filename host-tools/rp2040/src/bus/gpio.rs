@@ -114,7 +114,7 @@ impl Gpio {
     pub fn read_bank(&self, offset: u32) -> Option<u32> {
         let word = (offset as usize & 0xf) / 4;
         Some(match offset {
-            0x00..=0xec if offset % 8 == 0 => u32::from(self.is_high(offset / 8)) << 17,
+            0x00..=0xec if offset.is_multiple_of(8) => u32::from(self.is_high(offset / 8)) << 17,
             0x00..=0xec => self.control[offset as usize / 8],
             0xf0..=0xfc => self.raw(word),
             0x100..=0x10c => self.interrupt_enable[word],

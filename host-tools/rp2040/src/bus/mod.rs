@@ -16,6 +16,8 @@ pub mod watchdog;
 mod access;
 mod transfer;
 
+pub use access::is_aligned;
+
 use crate::{
     cpu::Private,
     flash::{FLASH_LEN, Flash},

@@ -5,7 +5,7 @@ use super::{
     Code, Cpu, Fault, Sleep,
     op::{CONDITIONS, Op},
 };
-use crate::bus::{Bus, XIP_BASE};
+use crate::bus::{Bus, XIP_BASE, is_aligned};
 
 /// Returns from exceptions are jumps to addresses like this.
 const EXCEPTION_RETURN: u32 = 0xffff_ff00;
@@ -24,6 +24,7 @@ impl Cpu {
         self.run_in(bus, if bus.is_flash_visible() { &code.ops } else { &[] }, limit);
     }
 
+    /// One function, long as it is: so that an instruction costs one jump and its state stays in registers.
     #[inline(never)]
     fn run_in(&mut self, bus: &mut Bus, ops: &[Op], limit: u64) {
         let mut now = bus.now;
@@ -43,7 +44,7 @@ impl Cpu {
                 match bus.$fast(address) {
                     Some($value) => $then,
                     None => {
-                        if address & ($size - 1) != 0 {
+                        if !is_aligned($size, address) {
                             self.fault = Some(Fault::Unaligned);
                             break;
                         }
@@ -62,7 +63,7 @@ impl Cpu {
                 let (address, value) = ($address, $value);
                 now += 2;
                 if !bus.$fast(address, value) {
-                    if address & ($size - 1) != 0 {
+                    if !is_aligned($size, address) {
                         self.fault = Some(Fault::Unaligned);
                         break;
                     }
