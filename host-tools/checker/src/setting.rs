@@ -173,10 +173,16 @@ impl Setting {
     /// True time of two boards compares only this well.
     #[must_use]
     pub fn tolerance_us(&self) -> i64 {
-        if self.is_simulated() { 0 } else { 25_000 }
+        if self.is_exact() { 0 } else { 25_000 }
     }
 
-    /// The simulator's true time is exact.
+    /// True time is exact: it is the stage's own.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.is_simulated() || self.stage == "rp2040"
+    }
+
+    /// Nodes take no time to compute.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.stage == "sim"

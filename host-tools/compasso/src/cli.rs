@@ -59,14 +59,16 @@ pub enum Command {
 #[command(after_help = "Examples:
   compasso run                                       scenarios/concert.toml on emulated boards
   compasso run scenarios/concert.toml --on sim       the same, simulated
-  compasso run --on sim,qemu --seed 3 --json         both, one document each in an array
+  compasso run --on rp2040                           the exact image of an RP2040 board, emulated
+  compasso run --on sim,qemu,rp2040 --seed 3 --json  all three, one document each in an array
 
 The run's folder holds scenario.toml, trace.jsonl, summary.json, report.html (open it in a
 browser) and, from emulated boards, network.pcapng (opens in Wireshark) and nodes/<id>.log.")]
 pub struct RunArgs {
     /// The scenario [default: scenarios/concert.toml].
     pub scenario: Option<PathBuf>,
-    /// Where to perform it; several with commas: sim (simulator), qemu (emulated boards).
+    /// Where to perform it; several with commas: sim (simulator), qemu (emulated boards), rp2040 (the image
+    /// of an RP2040 board, emulated).
     #[arg(long, value_delimiter = ',', default_value = "qemu", value_name = "STAGE")]
     pub on: Vec<String>,
     /// Decides everything random, instead of the scenario's own seed.

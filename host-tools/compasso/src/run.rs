@@ -18,6 +18,7 @@ use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
+    time::Instant,
 };
 
 const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
@@ -26,6 +27,7 @@ const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
 enum Stage {
     Sim,
     Qemu,
+    Rp2040,
 }
 
 impl Stage {
@@ -33,10 +35,9 @@ impl Stage {
         match name {
             "sim" => Ok(Stage::Sim),
             "qemu" => Ok(Stage::Qemu),
-            "rp2040" | "boards" => {
-                Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu"))
-            }
-            _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu")),
+            "rp2040" => Ok(Stage::Rp2040),
+            "boards" => Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu, rp2040")),
+            _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu, rp2040")),
         }
     }
 
@@ -44,6 +45,7 @@ impl Stage {
         match self {
             Stage::Sim => "sim",
             Stage::Qemu => "qemu",
+            Stage::Rp2040 => "rp2040",
         }
     }
 }
@@ -127,6 +129,7 @@ fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: St
     let performed = match stage {
         Stage::Sim => simulate(talk, scenario),
         Stage::Qemu => emulate(talk, scenario, out),
+        Stage::Rp2040 => emulate_exactly(talk, scenario, out),
     };
     match performed {
         Ok(performed) => conclude(talk, scenario, stage, out, repeat, performed),
@@ -163,6 +166,29 @@ fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, Str
     display.finish();
     let RunOutput { events, network, failures, overdue, interrupted, .. } =
         output.map_err(|error| error.to_string())?;
+    Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
+}
+
+fn emulate_exactly(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, String> {
+    let toolchain = setup::ensure(&Needs { compiler: true, emulator: false }).map_err(|error| error.to_string())?;
+    let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
+    let image = toolchain.build_image(BoardKind::W5500EvbPico).map_err(|error| error.to_string())?;
+    let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    let options = compasso_rp2040::Options { image, out: out.to_owned(), interrupted };
+    let display = Display::new(talk, &scenario.name);
+    let begun = Instant::now();
+    let output = compasso_rp2040::perform(scenario, &options, &mut |progress| display.show(progress));
+    let took = begun.elapsed();
+    display.finish();
+    let RunOutput { events, network, failures, overdue, interrupted, lasted, .. } =
+        output.map_err(|error| error.to_string())?;
+    talk.say(&format!(
+        "{:.1} s of {} boards took {:.1} s: {:.1} times real time",
+        lasted.as_secs_f64(),
+        scenario.ids.len(),
+        took.as_secs_f64(),
+        lasted.as_secs_f64() / took.as_secs_f64()
+    ));
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }
 

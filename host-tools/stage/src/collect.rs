@@ -13,6 +13,18 @@ use compasso_scenario::Names;
 use compasso_wire::{Observation, telemetry::Event as Seen};
 use std::{collections::BTreeMap, time::Duration};
 
+/// Who knows when a board's clock showed something.
+pub trait TrueTime {
+    /// The true time, in microseconds, at which a life's clock showed `hw_us`; the reading is the latest known.
+    fn true_us(&self, key: LifeKey, reading: &Reading, hw_us: u64) -> Option<i64>;
+}
+
+impl TrueTime for BTreeMap<LifeKey, Anchor> {
+    fn true_us(&self, key: LifeKey, reading: &Reading, hw_us: u64) -> Option<i64> {
+        self.get(&key).and_then(|anchor| anchor.true_us(reading, hw_us))
+    }
+}
+
 /// The collector of one run.
 #[derive(Debug)]
 pub struct Collector {
@@ -94,7 +106,7 @@ impl Collector {
 
     /// Makes the trace.
     #[must_use]
-    pub fn finish(self, anchors: &BTreeMap<LifeKey, Anchor>) -> Vec<TraceEvent> {
+    pub fn finish(self, clock: &impl TrueTime) -> Vec<TraceEvent> {
         let mut trace = Vec::with_capacity(self.items.len());
         let mut stage_seq = 0;
         for item in self.items {
@@ -104,7 +116,7 @@ impl Collector {
                     TraceEvent::stage(stage_seq, Some(at.as_micros() as i64), event)
                 }
                 Item::Node { key, reading, observation } => {
-                    let true_us = anchors.get(&key).and_then(|anchor| anchor.true_us(&reading, observation.hw.0));
+                    let true_us = clock.true_us(key, &reading, observation.hw.0);
                     TraceEvent::from_observation(self.names.ids[key.0], key.1, &observation, true_us, &self.names)
                 }
             });

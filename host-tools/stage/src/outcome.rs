@@ -1,6 +1,6 @@
 //! What a performance needs, how far it is, and what it leaves behind.
 
-use crate::{setup::EnvironmentError, switch::Counters};
+use crate::{network::Counters, setup::EnvironmentError};
 use compasso_checker::{NetworkStats, TraceEvent};
 use compasso_scenario::Step;
 use std::{
@@ -130,7 +130,11 @@ impl From<Counters> for NetworkStats {
 }
 
 /// Says what failed.
-pub(crate) trait Doing<T> {
+pub trait Doing<T> {
+    /// An error becomes the stage's, with what was being done.
+    ///
+    /// # Errors
+    /// If it was one.
     fn doing(self, what: &'static str) -> Result<T, StageError>;
 }
 

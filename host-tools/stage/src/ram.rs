@@ -1,5 +1,6 @@
 //! An emulated board's memory, which is a file: what the stage reads there, as a probe would.
 
+use crate::memory::{self, Memory, nonsense};
 use compasso_wire::{Observation, config::Stored, page};
 use std::{
     fs::{File, OpenOptions},
@@ -12,8 +13,6 @@ use std::{
 pub const RAM_BASE: u32 = 0x2100_0000;
 /// Size of the memory.
 pub const RAM_LEN: u64 = 16 << 20;
-/// Largest telemetry ring that is believed.
-const RING_CAPACITY_MAX: u32 = 1 << 20;
 
 /// A board's memory.
 #[derive(Debug)]
@@ -50,32 +49,6 @@ impl Ram {
     /// If the process has no handles left.
     pub fn try_clone(&self) -> io::Result<Ram> {
         Ok(Ram { file: self.file.try_clone()? })
-    }
-
-    /// Reads at a guest address.
-    ///
-    /// # Errors
-    /// If that lies outside the memory.
-    pub fn read(&self, address: u32, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset(address, buffer.len())?)
-    }
-
-    /// Reads a word at a guest address.
-    ///
-    /// # Errors
-    /// If that lies outside the memory.
-    pub fn word(&self, address: u32) -> io::Result<u32> {
-        let mut bytes = [0; 4];
-        self.read(address, &mut bytes)?;
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    /// Writes at a guest address.
-    ///
-    /// # Errors
-    /// If that lies outside the memory.
-    pub fn write(&self, address: u32, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset(address, bytes.len())?)
     }
 
     /// The anchor's count and the unbent counter in nanoseconds; none while it is being written.
@@ -121,35 +94,13 @@ impl Ram {
     /// # Errors
     /// If the memory cannot be read or what is there is not a ring.
     pub fn journal(&self) -> io::Result<Journal> {
-        use page::ring;
         if self.word(at(page::REPORT_AT))? != page::REPORT_MAGIC {
             return Ok(Journal::default()); // It died before it had anything to tell.
         }
-        let base = self.word(at(page::RING_ADDRESS_AT))?;
-        let word = |field: usize| self.word(base.wrapping_add(field as u32));
-        if base < RAM_BASE || word(ring::MAGIC_AT)? != ring::MAGIC {
-            return Ok(Journal::default());
+        match self.word(at(page::RING_ADDRESS_AT))? {
+            base @ RAM_BASE.. => memory::journal(self, base),
+            _ => Ok(Journal::default()),
         }
-        let capacity = word(ring::CAPACITY_AT)?;
-        let (head, tail) = (word(ring::HEAD_AT)?, word(ring::TAIL_AT)?);
-        let (head_record, first) = (word(ring::HEAD_RECORD_AT)?, word(ring::TAIL_RECORD_AT)?);
-        let used = head.wrapping_sub(tail);
-        if !capacity.is_power_of_two() || capacity > RING_CAPACITY_MAX || used > capacity {
-            return Err(nonsense("a telemetry ring with impossible counters"));
-        }
-        let mut data = vec![0; capacity as usize];
-        self.read(base + ring::DATA_AT as u32, &mut data)?;
-        let mut bytes = (0..used).map(|i| data[(tail.wrapping_add(i) & (capacity - 1)) as usize]);
-        let mut observations = Vec::new();
-        for _ in first..head_record {
-            let (Some(low), Some(high)) = (bytes.next(), bytes.next()) else { break };
-            let record: Vec<u8> = bytes.by_ref().take(usize::from(u16::from_le_bytes([low, high]))).collect();
-            match postcard::from_bytes(&record) {
-                Ok(observation) => observations.push(observation),
-                Err(_) => return Err(nonsense("a telemetry record that cannot be read")),
-            }
-        }
-        Ok(Journal { first, observations, missed: word(ring::MISSED_AT)? })
     }
 
     /// How many records the board has ever written, for a board that is alive.
@@ -165,6 +116,16 @@ impl Ram {
     }
 }
 
+impl Memory for Ram {
+    fn read(&self, address: u32, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset(address, buffer.len())?)
+    }
+
+    fn write(&mut self, address: u32, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset(address, bytes.len())?)
+    }
+}
+
 fn at(page_offset: usize) -> u32 {
     RAM_BASE + page_offset as u32
 }
@@ -174,10 +135,6 @@ fn offset(address: u32, length: usize) -> io::Result<u64> {
         Some(offset) if offset + length as u64 <= RAM_LEN => Ok(offset),
         _ => Err(nonsense(&format!("the address {address:#010x} outside the board's memory"))),
     }
-}
-
-fn nonsense(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the board's memory holds {what}"))
 }
 
 #[cfg(test)]
@@ -191,7 +148,7 @@ mod tests {
         (folder, ram)
     }
 
-    fn put(ram: &Ram, page_offset: usize, value: u32) {
+    fn put(ram: &mut Ram, page_offset: usize, value: u32) {
         ram.write(at(page_offset), &value.to_le_bytes()).unwrap();
     }
 
@@ -207,34 +164,34 @@ mod tests {
 
     #[test]
     fn an_anchor_is_taken_only_when_it_is_whole() {
-        let (_folder, ram) = ram();
-        put(&ram, page::REPORT_AT, page::REPORT_MAGIC);
-        put(&ram, page::ANCHOR_NS_AT, 7);
-        put(&ram, page::ANCHOR_NS_AT + 4, 1);
+        let (_folder, mut ram) = ram();
+        put(&mut ram, page::REPORT_AT, page::REPORT_MAGIC);
+        put(&mut ram, page::ANCHOR_NS_AT, 7);
+        put(&mut ram, page::ANCHOR_NS_AT + 4, 1);
         for (count, taken) in [(0, None), (1, None), (2, Some((2, 1 << 32 | 7)))] {
-            put(&ram, page::ANCHOR_COUNT_AT, count);
+            put(&mut ram, page::ANCHOR_COUNT_AT, count);
             assert_eq!(ram.anchor().unwrap(), taken);
         }
     }
 
     #[test]
     fn the_newest_stored_record_counts() {
-        let (_folder, ram) = ram();
-        put(&ram, page::REPORT_AT, page::REPORT_MAGIC);
+        let (_folder, mut ram) = ram();
+        put(&mut ram, page::REPORT_AT, page::REPORT_MAGIC);
         let stored = Stored { term: Term(77), ..Stored::default() };
         let mut bytes = [0; 100];
         let bytes = postcard::to_slice(&stored, &mut bytes).unwrap();
-        put(&ram, page::STORED_SLOTS_AT + page::STORED_SLOT_LEN, bytes.len() as u32);
+        put(&mut ram, page::STORED_SLOTS_AT + page::STORED_SLOT_LEN, bytes.len() as u32);
         ram.write(at(page::STORED_SLOTS_AT + page::STORED_SLOT_LEN + 4), bytes).unwrap();
-        put(&ram, page::STORED_COUNT_AT, 3);
+        put(&mut ram, page::STORED_COUNT_AT, 3);
         assert_eq!(ram.stored().unwrap(), Some(stored));
-        put(&ram, page::STORED_SLOTS_AT + page::STORED_SLOT_LEN, 9999);
+        put(&mut ram, page::STORED_SLOTS_AT + page::STORED_SLOT_LEN, 9999);
         assert!(ram.stored().is_err());
     }
 
     #[test]
     fn the_journal_is_read_across_the_end_of_the_ring() {
-        let (_folder, ram) = ram();
+        let (_folder, mut ram) = ram();
         let (base, capacity, tail) = (RAM_BASE + 0x4000, 64u32, 50u32);
         let observation = |seq| Observation {
             seq,
@@ -253,8 +210,8 @@ mod tests {
                 head += 1;
             }
         }
-        put(&ram, page::REPORT_AT, page::REPORT_MAGIC);
-        put(&ram, page::RING_ADDRESS_AT, base);
+        put(&mut ram, page::REPORT_AT, page::REPORT_MAGIC);
+        put(&mut ram, page::RING_ADDRESS_AT, base);
         for (field, value) in [
             (ring::MAGIC_AT, ring::MAGIC),
             (ring::CAPACITY_AT, capacity),

@@ -1,7 +1,7 @@
 //! The boards' defmt logs: read from memory as a debug probe would, decoded with the image's
 //! table, written to one file a node.
 
-use crate::ram::Ram;
+use crate::memory::Memory;
 use defmt_decoder::{DecodeError, Location, StreamDecoder, Table};
 use object::{Object, ObjectSymbol};
 use std::{
@@ -50,13 +50,9 @@ impl Image {
 pub struct Log<'i> {
     image: &'i Image,
     out: BufWriter<File>,
-    life: Option<Life<'i>>,
+    /// Of the present life.
+    decoder: Option<Box<dyn StreamDecoder + Send + Sync + 'i>>,
     last: VecDeque<String>,
-}
-
-struct Life<'i> {
-    channel: Channel,
-    decoder: Box<dyn StreamDecoder + Send + Sync + 'i>,
 }
 
 impl<'i> Log<'i> {
@@ -65,18 +61,16 @@ impl<'i> Log<'i> {
     /// # Errors
     /// If it cannot be written.
     pub fn create(image: &'i Image, path: &Path) -> io::Result<Log<'i>> {
-        Ok(Log { image, out: BufWriter::new(File::create(path)?), life: None, last: VecDeque::new() })
+        Ok(Log { image, out: BufWriter::new(File::create(path)?), decoder: None, last: VecDeque::new() })
     }
 
     /// The node boots: what follows is of this life.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn begin(&mut self, incarnation: u32, ram: Ram) -> io::Result<()> {
-        self.end()?;
+    pub fn begin(&mut self, incarnation: u32) -> io::Result<()> {
         writeln!(self.out, "──── incarnation {incarnation} ────")?;
-        let channel = Channel { ram, control_block: self.image.control_block };
-        self.life = Some(Life { channel, decoder: self.image.table.new_stream_decoder() });
+        self.decoder = Some(self.image.table.new_stream_decoder());
         Ok(())
     }
 
@@ -84,15 +78,15 @@ impl<'i> Log<'i> {
     ///
     /// # Errors
     /// If memory or file fail.
-    pub fn poll(&mut self) -> io::Result<()> {
-        let Some(life) = &mut self.life else { return Ok(()) };
-        let bytes = life.channel.take()?;
+    pub fn poll(&mut self, memory: &mut impl Memory) -> io::Result<()> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        let bytes = take(memory, self.image.control_block)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        life.decoder.received(&bytes);
+        decoder.received(&bytes);
         loop {
-            let line = match life.decoder.decode() {
+            let line = match decoder.decode() {
                 Ok(frame) => {
                     let when = frame.display_timestamp().map(|stamp| stamp.to_string()).unwrap_or_default();
                     let level =
@@ -117,9 +111,9 @@ impl<'i> Log<'i> {
     ///
     /// # Errors
     /// If memory or file fail.
-    pub fn end(&mut self) -> io::Result<()> {
-        self.poll()?;
-        self.life = None;
+    pub fn end(&mut self, memory: &mut impl Memory) -> io::Result<()> {
+        self.poll(memory)?;
+        self.decoder = None;
         self.out.flush()
     }
 
@@ -130,54 +124,45 @@ impl<'i> Log<'i> {
     }
 }
 
-/// An RTT up-channel in a board's memory.
-struct Channel {
-    ram: Ram,
-    control_block: u32,
-}
-
-impl Channel {
-    /// Takes all bytes between the board's write and our read offset, and moves the latter on.
-    fn take(&self) -> io::Result<Vec<u8>> {
-        let mut id = [0; 10];
-        self.ram.read(self.control_block, &mut id)?;
-        if id != *ID {
-            return Ok(Vec::new()); // Not yet initialised.
-        }
-        let up = self.control_block + UP_CHANNEL_AT;
-        let [buffer, size, write, read] = [4, 8, 12, 16].map(|field| self.ram.word(up + field));
-        let (buffer, size, write, read) = (buffer?, size?, write?, read?);
-        if size == 0 || size > BUFFER_MAX || write >= size || read >= size {
-            return Ok(Vec::new());
-        }
-        let mut bytes = vec![0; ((write + size - read) % size) as usize];
-        let first = bytes.len().min((size - read) as usize);
-        self.ram.read(buffer + read, &mut bytes[..first])?;
-        self.ram.read(buffer, &mut bytes[first..])?;
-        self.ram.write(up + 16, &write.to_le_bytes())?;
-        Ok(bytes)
+/// Takes all bytes of the up-channel between the board's write and our read offset, and moves the latter on.
+fn take(memory: &mut impl Memory, control_block: u32) -> io::Result<Vec<u8>> {
+    let mut id = [0; 10];
+    memory.read(control_block, &mut id)?;
+    if id != *ID {
+        return Ok(Vec::new()); // Not yet initialised.
     }
+    let up = control_block + UP_CHANNEL_AT;
+    let [buffer, size, write, read] = [4, 8, 12, 16].map(|field| memory.word(up + field));
+    let (buffer, size, write, read) = (buffer?, size?, write?, read?);
+    if size == 0 || size > BUFFER_MAX || write >= size || read >= size {
+        return Ok(Vec::new());
+    }
+    let mut bytes = vec![0; ((write + size - read) % size) as usize];
+    let first = bytes.len().min((size - read) as usize);
+    memory.read(buffer + read, &mut bytes[..first])?;
+    memory.read(buffer, &mut bytes[first..])?;
+    memory.write(up + 16, &write.to_le_bytes())?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram::RAM_BASE;
+    use crate::ram::{RAM_BASE, Ram};
 
     #[test]
     fn bytes_are_taken_once_also_across_the_end_of_the_buffer() {
         let folder = tempfile::tempdir().unwrap();
-        let ram = Ram::create(&folder.path().join("ram")).unwrap();
+        let mut ram = Ram::create(&folder.path().join("ram")).unwrap();
         let (block, buffer) = (RAM_BASE + 0x3000, RAM_BASE + 0x5000);
-        let channel = Channel { ram: ram.try_clone().unwrap(), control_block: block };
-        assert_eq!(channel.take().unwrap(), b"", "before the board has initialised it");
+        assert_eq!(take(&mut ram, block).unwrap(), b"", "before the board has initialised it");
         ram.write(block, ID).unwrap();
         for (word, value) in [(1, buffer), (2, 8), (3, 3), (4, 6)] {
             ram.write(block + UP_CHANNEL_AT + word * 4, &u32::to_le_bytes(value)).unwrap();
         }
         ram.write(buffer, b"cde..xab").unwrap();
-        assert_eq!(channel.take().unwrap(), b"abcde");
-        assert_eq!(channel.take().unwrap(), b"");
+        assert_eq!(take(&mut ram, block).unwrap(), b"abcde");
+        assert_eq!(take(&mut ram, block).unwrap(), b"");
         assert_eq!(ram.word(block + UP_CHANNEL_AT + 16).unwrap(), 3, "the board sees the room it has");
     }
 

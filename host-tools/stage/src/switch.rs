@@ -1,13 +1,13 @@
 //! The virtual switch: forwards frames between boards and host, badly if asked to, and records them.
 //!
-//! Promises: frames to and from the host are never harmed; a full kernel queue (ten datagrams)
+//! What becomes of a frame is decided in `network.rs`. Promise: a full kernel queue (ten datagrams)
 //! delays a frame and never loses it. Faults and partitions may change at any time.
 
 use crate::{
-    capture::Capture,
-    frame::{self, Destination, FRAME_MAX},
+    frame::FRAME_MAX,
+    network::{Counters, Network},
 };
-use compasso_scenario::faults::{Dice, Fate, Faults, Sides};
+use compasso_scenario::faults::{Faults, Sides};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     cmp::Reverse,
@@ -31,36 +31,10 @@ const IDLE: Duration = Duration::from_millis(20);
 /// Frames read from one port before the others get their turn.
 const BURST: usize = 32;
 
-/// What the switch has done so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Frames that boards sent to boards.
-    pub datagrams: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Of those, lost on purpose.
-    pub lost: u64,
-    /// Delivered twice on purpose.
-    pub duplicated: u64,
-    /// Held back on purpose for later ones to pass.
-    pub reordered: u64,
-    /// Stopped by a partition.
-    pub blocked: u64,
-    /// Sent to a board that was not there.
-    pub undelivered: u64,
-    /// Given up because more than [`BACKLOG_MAX`] waited for one board.
-    pub overrun: u64,
-    /// Frames to and from the host.
-    pub host_frames: u64,
-}
-
-#[derive(Default)]
 struct Shared {
-    faults: Faults,
-    sides: Sides,
+    network: Network,
     unplugged: Vec<usize>,
     stopped: bool,
-    counters: Counters,
 }
 
 /// A running switch. Dropping it stops it.
@@ -89,9 +63,7 @@ impl Switch {
     /// # Errors
     /// If a socket or the recording cannot be made.
     pub fn start(folder: &Path, names: &[String], seed: u64, capture: Option<&Path>) -> io::Result<Switch> {
-        let mut interfaces = names.to_vec();
-        interfaces.push("host".into());
-        let capture = capture.map(|path| Capture::create(path, &interfaces)).transpose()?;
+        let network = Network::new(names, seed, capture)?;
         let (host, inner) = UnixDatagram::pair()?;
         host.set_nonblocking(false)?;
         let mut ports = Vec::new();
@@ -101,15 +73,12 @@ impl Switch {
             ports.push(Port::new(UnixDatagram::bind(path)?, Some(board_socket(folder, position)))?);
         }
         ports.push(Port::new(inner, None)?);
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(Shared { network, unplugged: Vec::new(), stopped: false }));
         let engine = Engine {
             shared: Arc::clone(&shared),
             ports,
-            dice: Dice::new(seed),
             due: BinaryHeap::new(),
             order: 0,
-            capture,
-            capture_failed: None,
             started: (Instant::now(), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
         };
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || engine.run())?;
@@ -124,12 +93,12 @@ impl Switch {
 
     /// Changes how bad the network is.
     pub fn set_faults(&self, faults: Faults) {
-        self.shared().faults = faults;
+        self.shared().network.faults = faults;
     }
 
     /// Divides the network: which side each position is on. Empty: it is whole.
     pub fn set_sides(&self, sides: Sides) {
-        self.shared().sides = sides;
+        self.shared().network.sides = sides;
     }
 
     /// Forgets what waits for a board that is gone.
@@ -140,7 +109,7 @@ impl Switch {
     /// What the switch has done so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared().counters
+        self.shared().network.counters
     }
 
     /// Sends a frame from the host.
@@ -260,11 +229,8 @@ type Due = Reverse<(Instant, u64, usize, Vec<u8>)>;
 struct Engine {
     shared: Arc<Mutex<Shared>>,
     ports: Vec<Port>,
-    dice: Dice,
     due: BinaryHeap<Due>,
     order: u64,
-    capture: Option<Capture>,
-    capture_failed: Option<io::Error>,
     started: (Instant, Duration),
 }
 
@@ -276,7 +242,7 @@ impl Engine {
             let shared = Arc::clone(&self.shared);
             let mut shared = lock(&shared);
             if shared.stopped {
-                break;
+                return shared.network.finish().map(drop);
             }
             for position in std::mem::take(&mut shared.unplugged) {
                 self.ports[position].backlog.clear();
@@ -284,17 +250,12 @@ impl Engine {
             for port in ready {
                 for _ in 0..BURST {
                     match self.ports[port].socket.recv(&mut buffer) {
-                        Ok(length) => self.forward(&mut shared, port, &buffer[..length]),
+                        Ok(length) => self.forward(&mut shared.network, port, &buffer[..length]),
                         Err(_) => break,
                     }
                 }
             }
-            self.deliver(&mut shared.counters);
-        }
-        match (self.capture_failed, self.capture) {
-            (Some(error), _) => Err(error),
-            (None, Some(capture)) => capture.finish(),
-            (None, None) => Ok(()),
+            self.deliver(&mut shared.network.counters);
         }
     }
 
@@ -315,57 +276,13 @@ impl Engine {
         Ok(fds.iter().enumerate().filter_map(ready).collect())
     }
 
-    fn forward(&mut self, shared: &mut Shared, from: usize, frame: &[u8]) {
-        let host = self.ports.len() - 1;
+    fn forward(&mut self, network: &mut Network, from: usize, frame: &[u8]) {
         let now = Instant::now();
-        let targets = match frame::destination(frame, host) {
-            Destination::Member(position) => position..position + 1,
-            Destination::Host => host..host + 1,
-            Destination::All => 0..host + 1,
-            Destination::Unknown => 0..0,
-        };
-        let mut comment = if targets.is_empty() { Some("to nobody here") } else { None };
-        for to in targets.filter(|to| *to != from) {
-            if from == host || to == host {
-                shared.counters.host_frames += 1;
-                self.schedule(now, to, frame);
-                continue;
-            }
-            shared.counters.datagrams += 1;
-            shared.counters.bytes += frame.len() as u64;
-            match self.dice.decide(&shared.faults, &shared.sides, from, to) {
-                Fate::Blocked => {
-                    shared.counters.blocked += 1;
-                    comment = Some("blocked by the partition");
-                }
-                Fate::Lost => {
-                    shared.counters.lost += 1;
-                    comment = Some("lost");
-                }
-                Fate::Arrives { after, held_back, again_after } => {
-                    self.schedule(now + after, to, frame);
-                    if held_back {
-                        shared.counters.reordered += 1;
-                        comment = Some("held back");
-                    }
-                    if let Some(again_after) = again_after {
-                        shared.counters.duplicated += 1;
-                        comment = Some("delivered twice");
-                        self.schedule(now + again_after, to, frame);
-                    }
-                }
-            }
-        }
         let at = self.started.1 + now.duration_since(self.started.0);
-        if let Some(Err(error)) = self.capture.as_mut().map(|capture| capture.record(at, from, frame, comment)) {
-            self.capture = None;
-            self.capture_failed = Some(error);
-        }
-    }
-
-    fn schedule(&mut self, at: Instant, to: usize, frame: &[u8]) {
-        self.order += 1;
-        self.due.push(Reverse((at, self.order, to, frame.to_vec())));
+        network.forward(at, from, frame, |to, after| {
+            self.order += 1;
+            self.due.push(Reverse((now + after, self.order, to, frame.to_vec())));
+        });
     }
 
     fn deliver(&mut self, counters: &mut Counters) {

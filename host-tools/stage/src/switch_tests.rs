@@ -1,4 +1,5 @@
 use super::*;
+use crate::frame;
 use compasso_wire::address::{HOST_IPV4, mac, member_ipv4};
 
 const PATIENCE: Duration = Duration::from_secs(10);

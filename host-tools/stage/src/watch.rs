@@ -82,12 +82,13 @@ impl Eyes<'_> {
         for look in 0_u32.. {
             match inbox.recv_timeout(ANCHOR_EVERY) {
                 Ok(Order::Begin { key, ram }) => {
-                    self.logs[key.0].begin(key.1, ram.try_clone()?)?;
+                    self.logs[key.0].begin(key.1)?;
                     self.lives.insert(key, (ram, 0));
                 }
                 Ok(Order::End { key, reply }) => {
-                    self.lives.remove(&key);
-                    self.logs[key.0].end()?;
+                    if let Some((mut ram, _)) = self.lives.remove(&key) {
+                        self.logs[key.0].end(&mut ram)?;
+                    }
                     let _ = reply.send(self.logs[key.0].last_lines());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -95,10 +96,14 @@ impl Eyes<'_> {
             }
             self.sample();
             if look.is_multiple_of(LOG_EVERY) {
-                self.logs.iter_mut().try_for_each(Log::poll)?;
+                for (key, (ram, _)) in &mut self.lives {
+                    self.logs[key.0].poll(ram)?;
+                }
             }
         }
-        self.logs.iter_mut().try_for_each(Log::end)?;
+        for (key, (ram, _)) in &mut self.lives {
+            self.logs[key.0].end(ram)?;
+        }
         Ok(self.anchors)
     }
 

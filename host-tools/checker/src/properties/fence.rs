@@ -19,7 +19,7 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
         let fenced: Vec<&Entry> = list.iter().filter(|entry| entry.fence > 0).collect();
         decided += fenced.len() as u64;
         along_causality(trace, resource, &fenced, findings);
-        if trace.setting.is_simulated() {
+        if trace.setting.is_exact() {
             along_true_time(trace, resource, &fenced, findings);
         }
     }

@@ -45,7 +45,7 @@ fn compare(trace: &Trace<'_>, resource: &str, first: &Entry, second: &Entry, fin
     let verdict = match verdict(trace, first, second) {
         // Without exact true time the list's order is only a guess: the other way round may be right.
         Verdict::Together(_)
-            if !trace.setting.is_simulated() && second.exit.is_some_and(|exit| trace.before(exit, first.enter)) =>
+            if !trace.setting.is_exact() && second.exit.is_some_and(|exit| trace.before(exit, first.enter)) =>
         {
             Verdict::Apart
         }
@@ -79,7 +79,7 @@ fn verdict(trace: &Trace<'_>, first: &Entry, second: &Entry) -> Verdict {
         let lease_slack = if first.leased { setting.lease_us * setting.drift_ppm / 1_000_000 } else { 0 };
         let slack = setting.tolerance_us() + lease_slack;
         return match first.end_us(trace) {
-            _ if ordered && !setting.is_simulated() => Verdict::Apart,
+            _ if ordered && !setting.is_exact() => Verdict::Apart,
             Some(end) if end > entered + slack => {
                 Verdict::Together(format!("its visit lasted {} longer by true time", span(end - entered)))
             }

@@ -215,7 +215,7 @@ fn overtaking(
 /// By causality, or by true time where that is exact.
 fn earlier(trace: &Trace<'_>, a: usize, b: usize) -> bool {
     let by_time = || trace.event(a).true_us.zip(trace.event(b).true_us).is_some_and(|(a, b)| a < b);
-    trace.before(a, b) || (trace.setting.is_simulated() && by_time())
+    trace.before(a, b) || (trace.setting.is_exact() && by_time())
 }
 
 fn disturbed(trace: &Trace<'_>, request: usize, enter: usize, troubles: &[i64]) -> bool {

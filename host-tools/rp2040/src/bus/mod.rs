@@ -1,0 +1,244 @@
+//! One board's bus: memory, peripherals, and the controller wired to the pins.
+//!
+//! Whatever is not modelled stops the board when it is touched: a run on a model that guesses would
+//! prove nothing. Peripherals do nothing by the cycle; each says when it has something to do next.
+
+pub mod dma;
+pub mod gpio;
+pub mod mpu;
+pub mod registers;
+pub mod sio;
+pub mod spi;
+pub mod system;
+pub mod timer;
+pub mod watchdog;
+
+mod access;
+mod transfer;
+
+pub use access::is_aligned;
+
+use crate::{
+    cpu::Private,
+    flash::{FLASH_LEN, Flash},
+    rom::{self, Function},
+    w5500::W5500,
+};
+use dma::Dma;
+use gpio::Gpio;
+use mpu::Mpu;
+use sio::Sio;
+use spi::Spi;
+use system::System;
+use timer::Timer;
+use watchdog::Watchdog;
+
+/// The processor's cycles in a second, by its own crystal.
+pub const HERTZ: u64 = 125_000_000;
+/// The same in a microsecond.
+pub const CYCLES_PER_US: u64 = HERTZ / 1_000_000;
+/// Where the flash is seen.
+pub const XIP_BASE: u32 = 0x1000_0000;
+/// Where the RAM is.
+pub const RAM_BASE: u32 = 0x2000_0000;
+/// Size of the RAM.
+pub const RAM_LEN: usize = 264 * 1024;
+/// What RAM holds after power-up: nothing that a program could rely on.
+const RAM_FILL: u32 = 0xa5a5_a5a5;
+
+/// Where the controller is wired to.
+const PIN_SELECT: u32 = 17;
+const PIN_RESET: u32 = 20;
+const PIN_INTERRUPT: u32 = 21;
+
+/// Why the processor must stop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// A register that is not modelled was touched, or asked for what is not modelled.
+    Unmodelled {
+        /// Where.
+        address: u32,
+        /// What was written, if it was a write.
+        written: Option<u32>,
+    },
+    /// There is nothing at this address on the chip either.
+    Nowhere {
+        /// Where.
+        address: u32,
+    },
+    /// Memory that the program itself has forbidden: most likely the stack has overflowed.
+    Forbidden {
+        /// Where.
+        address: u32,
+    },
+    /// Something was asked of the network controller that is not modelled.
+    Controller(String),
+    /// A function of the ROM was called.
+    Rom(Function),
+    /// The watchdog bit, by itself or because the program wanted it.
+    Watchdog {
+        /// The program wanted it.
+        forced: bool,
+    },
+    /// The program asked for a reset.
+    ResetRequest,
+    /// The power failed while the flash was being changed.
+    PowerCut,
+}
+
+/// One board's bus.
+#[derive(Clone)]
+pub struct Bus {
+    /// The time, in the processor's cycles since power-up.
+    pub now: u64,
+    /// When something happens next.
+    pub next_at: u64,
+    /// The processor must look up: a stop, an exception, a sleep, or an earlier `next_at`.
+    pub attention: bool,
+    /// Why it must stop, if it must.
+    pub stop: Option<Stop>,
+    /// The instruction that last left memory for a register.
+    pub pc: u32,
+    /// An event is remembered for the next time it wants to wait.
+    pub has_event: bool,
+    /// Frames that have left, each with its time.
+    pub departed: Vec<(u64, Vec<u8>)>,
+    /// The flash.
+    pub flash: Flash,
+    /// NVIC and system control.
+    pub private: Private,
+    /// How much of the flash can be seen: nothing while it is being changed.
+    visible: usize,
+    /// The part of RAM that nobody may touch, in words: where it begins, and how long it is.
+    guard_at: usize,
+    guard_len: usize,
+    rom: Box<[u8]>,
+    ram: Box<[u32; RAM_LEN / 4]>,
+    timer: Timer,
+    watchdog: Watchdog,
+    gpio: Gpio,
+    sio: Sio,
+    spi: Spi,
+    dma: Dma,
+    mpu: Mpu,
+    system: System,
+    controller: W5500,
+}
+
+impl Bus {
+    /// A board that was just switched on, with this flash; random bits come from the seed.
+    #[must_use]
+    pub fn new(flash: Flash, seed: u64) -> Bus {
+        let ram: Box<[u32]> = vec![RAM_FILL; RAM_LEN / 4].into();
+        let mut bus = Bus {
+            now: 0,
+            next_at: u64::MAX,
+            attention: false,
+            stop: None,
+            pc: 0,
+            has_event: false,
+            departed: Vec::new(),
+            flash,
+            private: Private::default(),
+            visible: FLASH_LEN,
+            guard_at: 0,
+            guard_len: 0,
+            rom: rom::image(),
+            ram: ram.try_into().unwrap_or_else(|_| unreachable!("it has that length")),
+            timer: Timer::default(),
+            watchdog: Watchdog::default(),
+            gpio: Gpio::default(),
+            sio: Sio::default(),
+            spi: Spi::default(),
+            dma: Dma::default(),
+            mpu: Mpu::default(),
+            system: System::seeded(seed),
+            controller: W5500::default(),
+        };
+        bus.settle();
+        bus
+    }
+
+    /// Everything that is due happens.
+    pub fn happen(&mut self) {
+        self.timer.advance(self.now);
+        self.catch_up();
+        while let Some(frame) = self.controller.departed(self.now) {
+            self.departed.push(frame);
+        }
+        if self.watchdog.next_at() <= self.now {
+            self.stop(Stop::Watchdog { forced: self.watchdog.is_forced() });
+        }
+        self.settle();
+    }
+
+    /// A frame arrives from the network.
+    pub fn receive(&mut self, frame: &[u8]) {
+        self.catch_up();
+        self.controller.receive(frame);
+        self.settle();
+    }
+
+    /// A probe stops the core, or lets it go on.
+    pub fn set_halted(&mut self, halted: bool) {
+        self.watchdog.set_halted(self.now, halted);
+        self.settle();
+    }
+
+    /// Shows or hides the flash.
+    pub fn set_flash_visible(&mut self, visible: bool) {
+        self.visible = if visible { FLASH_LEN } else { 0 };
+    }
+
+    /// The processor must stop; the first reason counts.
+    pub fn stop(&mut self, stop: Stop) {
+        self.stop.get_or_insert(stop);
+        self.attention = true;
+    }
+
+    /// Frames that found the network controller's buffer full.
+    #[must_use]
+    pub fn frames_dropped(&self) -> u64 {
+        self.controller.dropped()
+    }
+
+    /// The level of every pin.
+    #[must_use]
+    pub fn pins(&self) -> u32 {
+        self.gpio.levels()
+    }
+
+    /// Whether the flash can be seen.
+    #[must_use]
+    pub fn is_flash_visible(&self) -> bool {
+        self.visible > 0
+    }
+
+    /// Brings wires, interrupt lines and the time of the next event up to date.
+    pub fn settle(&mut self) {
+        self.gpio.drive(PIN_INTERRUPT, self.controller.interrupt_pin());
+        if let Some(what) = self.controller.unmodelled() {
+            let what = what.to_owned();
+            self.stop(Stop::Controller(what));
+        }
+        let [dma0, dma1] = self.dma.lines();
+        let lines =
+            self.timer.lines() | u32::from(dma0) << 11 | u32::from(dma1) << 12 | u32::from(self.gpio.line()) << 13;
+        self.private.raise(lines);
+        let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.controller.next_at());
+        self.next_at = next.min(self.transfer_at());
+        self.attention = true;
+    }
+
+    /// The processor moved pins: the controller may be selected or reset.
+    fn pins_moved(&mut self, before: u32) {
+        let now = self.gpio.levels();
+        let changed = before ^ now;
+        if changed & (1 << PIN_SELECT) != 0 {
+            self.controller.select(now & (1 << PIN_SELECT) == 0);
+        }
+        if changed & (1 << PIN_RESET) != 0 && now & (1 << PIN_RESET) == 0 {
+            self.controller.reset();
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The emulated RP2040 stage: the exact image that a user flashes, on boards that run in lock-step
+//! in one process, with the same scenario, trace and checks as every other stage.
+//!
+//! [`perform`] runs a scenario. A [`board`] is a processor core on a [`bus`] of peripherals, with a
+//! [`flash`] and a [`w5500`]; a [`world`] is boards and the network between them.
+
+pub mod board;
+pub mod bus;
+pub mod cpu;
+pub mod crystal;
+pub mod flash;
+pub mod image;
+pub mod probe;
+pub mod rom;
+pub mod stage;
+pub mod w5500;
+pub mod world;
+
+pub use stage::{Options, perform};
