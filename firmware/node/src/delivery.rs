@@ -33,6 +33,10 @@ struct Pending {
     /// Means something only after the first try.
     sent: Instant,
     tries: u8,
+    /// How often it was repeated since it could have been taken: each time it waits longer.
+    backoff: u8,
+    /// When it last left, in the order in which messages leave this node.
+    left: u32,
     /// It was reported as not acknowledged in time.
     reported: bool,
 }
@@ -126,6 +130,8 @@ pub struct Departure {
 pub struct Delivery {
     channels: Vec<Peer, MEMBERS_MAX>,
     pending: Vec<Pending, PENDING_MAX>,
+    /// How many messages have left.
+    departures: u32,
     /// False: the textbook's channel, on which a message is sent once and bare.
     repeats: bool,
 }
@@ -137,6 +143,7 @@ impl Delivery {
         Delivery {
             channels: (0..count.min(MEMBERS_MAX)).map(|_| Peer::default()).collect(),
             pending: Vec::new(),
+            departures: 0,
             repeats,
         }
     }
@@ -154,6 +161,8 @@ impl Delivery {
             send_at: now,
             sent: now,
             tries: 0,
+            backoff: 0,
+            left: 0,
             reported: false,
         };
         let fits = self.pending.push(pending).is_ok();
@@ -174,7 +183,7 @@ impl Delivery {
                 let positions = channel.positions(stream(&pending.payload));
                 pending.index = positions.next_out;
                 positions.next_out += 1;
-                pending.tries = 0;
+                (pending.tries, pending.backoff) = (0, 0);
             }
         } else {
             channel.life = life;
@@ -208,6 +217,7 @@ impl Delivery {
         let arrived = || self.pending.iter().filter(arrived);
         let took = arrived().find(|pending| pending.index + 1 == next && pending.tries == 1).map(since_first);
         let late = arrived().filter(|pending| pending.reported).map(since_first).max();
+        let newest = arrived().max_by_key(|pending| pending.index).map(|pending| pending.left);
         self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
             channel.round_trip = match channel.round_trip {
@@ -215,7 +225,20 @@ impl Delivery {
                 known => Duration((known.0 * 7 + took.0) / 8),
             };
         }
+        if let Some(newest) = newest {
+            self.follow_up(peer, of, newest, now);
+        }
         took.max(late)
+    }
+
+    /// What left before the message that the peer took at last came too early for it, and was refused: it leaves
+    /// again at once. Each waiting for its own turn to be repeated would let one message through in each such time.
+    fn follow_up(&mut self, peer: usize, of: Stream, newest: u32, now: Instant) {
+        let ours = self.pending.iter_mut().filter(|pending| pending.to == peer && stream(&pending.payload) == of);
+        for pending in ours.filter(|pending| pending.tries > 0 && pending.left < newest) {
+            pending.send_at = now;
+            pending.backoff = 0;
+        }
     }
 
     /// Takes message `index` of the peer's stream, if it is the next one. `floor`: the sender has
@@ -260,8 +283,11 @@ impl Delivery {
             known => known.times(4).max(REPEAT_MIN),
         };
         let again = pending.tries > 0;
-        pending.send_at = now + repeat.times(1 << pending.tries.min(6)).min(REPEAT_MAX);
+        pending.send_at = now + repeat.times(1 << pending.backoff.min(6)).min(REPEAT_MAX);
+        pending.backoff = pending.backoff.saturating_add(1);
         pending.tries = pending.tries.saturating_add(1);
+        self.departures = self.departures.wrapping_add(1);
+        pending.left = self.departures;
         if !again {
             pending.sent = now;
         }
@@ -325,6 +351,25 @@ mod tests {
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
         assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(53_000)), Some(Duration(3000)));
+    }
+
+    #[test]
+    fn what_came_too_early_leaves_again_as_soon_as_the_gap_is_closed() {
+        let mut delivery = Delivery::new(2, true);
+        for serial in 0..4 {
+            assert!(delivery.send(1, token(serial), Instant(0), None));
+            assert_eq!(index(&delivery.poll_transmit(Instant(0)).unwrap()).0, serial);
+        }
+        // The first was lost; it alone is repeated, and the others have been refused.
+        assert_eq!(index(&delivery.poll_transmit(Instant(40_000)).unwrap()).0, 0);
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 1, Instant(41_000)), None);
+        let again: std::vec::Vec<u32> = core::iter::from_fn(|| delivery.poll_transmit(Instant(41_000)))
+            .map(|departure| index(&departure).0)
+            .collect();
+        assert_eq!(again, [1, 2, 3]);
+        // What is on its way behind what has just arrived is left alone.
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(42_000)), None);
+        assert_eq!(delivery.poll_transmit(Instant(42_000)), None);
     }
 
     #[test]

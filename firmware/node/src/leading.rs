@@ -22,9 +22,9 @@ impl Node {
                 if self.membership.following() == Some(id) {
                     self.membership.disband();
                     self.named = None;
-                    if self.config.election == ElectionChoice::Detector {
-                        // The suspicion itself elects.
-                    } else if self.config.election != ElectionChoice::None && self.speaks(now) {
+                    // Where the detector elects, the suspicion has done so and nobody is followed any more; but not
+                    // where this node has no part in elections yet.
+                    if self.config.election != ElectionChoice::None && self.speaks(now) {
                         self.elect(now, Command::Start { dead: Some(id) });
                     } else if self.config.election != ElectionChoice::None {
                         self.elect_at = Some(now.max(self.votes_from) + self.config.timing.suspect_after.times(2));
