@@ -35,8 +35,8 @@ struct Pending {
     tries: u8,
     /// How often it was repeated since it could have been taken: each time it waits longer.
     backoff: u8,
-    /// When it last left, in the order in which messages leave this node.
-    left: u32,
+    /// When it last left; means something only after the first try.
+    left: Instant,
     /// It was reported as not acknowledged in time.
     reported: bool,
 }
@@ -130,8 +130,6 @@ pub struct Departure {
 pub struct Delivery {
     channels: Vec<Peer, MEMBERS_MAX>,
     pending: Vec<Pending, PENDING_MAX>,
-    /// How many messages have left.
-    departures: u32,
     /// False: the textbook's channel, on which a message is sent once and bare.
     repeats: bool,
 }
@@ -143,7 +141,6 @@ impl Delivery {
         Delivery {
             channels: (0..count.min(MEMBERS_MAX)).map(|_| Peer::default()).collect(),
             pending: Vec::new(),
-            departures: 0,
             repeats,
         }
     }
@@ -162,7 +159,7 @@ impl Delivery {
             sent: now,
             tries: 0,
             backoff: 0,
-            left: 0,
+            left: now,
             reported: false,
         };
         let fits = self.pending.push(pending).is_ok();
@@ -225,17 +222,21 @@ impl Delivery {
                 known => Duration((known.0 * 7 + took.0) / 8),
             };
         }
-        if let Some(newest) = newest {
-            self.follow_up(peer, of, newest, now);
-        }
+        self.follow_up(peer, of, next, newest, now);
         took.max(late)
     }
 
-    /// What left before the message that the peer took at last came too early for it, and was refused: it leaves
-    /// again at once. Each waiting for its own turn to be repeated would let one message through in each such time.
-    fn follow_up(&mut self, peer: usize, of: Stream, newest: u32, now: Instant) {
-        let ours = self.pending.iter_mut().filter(|pending| pending.to == peer && stream(&pending.payload) == of);
-        for pending in ours.filter(|pending| pending.tries > 0 && pending.left < newest) {
+    /// The message that the peer lacks came too early or not at all, if it left before what the peer took last, or as
+    /// long ago as a message and its answer take: it leaves again at once. If each waited for its own repeat, one
+    /// message would get through in each such time; if all left again, they would overtake each other again.
+    fn follow_up(&mut self, peer: usize, of: Stream, next: u32, newest: Option<Instant>, now: Instant) {
+        let round_trip = self.channels.get(peer).map_or(Duration::ZERO, |channel| channel.round_trip);
+        let lacking = self.pending.iter_mut().find(|pending| {
+            pending.to == peer && stream(&pending.payload) == of && pending.index == next && pending.tries > 0
+        });
+        let Some(pending) = lacking else { return };
+        let overdue = round_trip > Duration::ZERO && now >= pending.left + round_trip;
+        if overdue || newest.is_some_and(|newest| pending.left < newest) {
             pending.send_at = now;
             pending.backoff = 0;
         }
@@ -286,8 +287,7 @@ impl Delivery {
         pending.send_at = now + repeat.times(1 << pending.backoff.min(6)).min(REPEAT_MAX);
         pending.backoff = pending.backoff.saturating_add(1);
         pending.tries = pending.tries.saturating_add(1);
-        self.departures = self.departures.wrapping_add(1);
-        pending.left = self.departures;
+        pending.left = now;
         if !again {
             pending.sent = now;
         }
@@ -360,16 +360,24 @@ mod tests {
             assert!(delivery.send(1, token(serial), Instant(0), None));
             assert_eq!(index(&delivery.poll_transmit(Instant(0)).unwrap()).0, serial);
         }
-        // The first was lost; it alone is repeated, and the others have been refused.
+        // The first was lost, and the others came too early.
         assert_eq!(index(&delivery.poll_transmit(Instant(40_000)).unwrap()).0, 0);
         assert_eq!(delivery.handle_ack(1, Stream::Work, 1, Instant(41_000)), None);
-        let again: std::vec::Vec<u32> = core::iter::from_fn(|| delivery.poll_transmit(Instant(41_000)))
-            .map(|departure| index(&departure).0)
-            .collect();
-        assert_eq!(again, [1, 2, 3]);
-        // What is on its way behind what has just arrived is left alone.
+        assert_eq!(index(&delivery.poll_transmit(Instant(41_000)).unwrap()).0, 1);
+        assert_eq!(delivery.poll_transmit(Instant(41_000)), None, "the others would come too early again");
         assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(42_000)), None);
-        assert_eq!(delivery.poll_transmit(Instant(42_000)), None);
+        assert_eq!(index(&delivery.poll_transmit(Instant(42_000)).unwrap()).0, 2);
+    }
+
+    #[test]
+    fn what_is_on_its_way_behind_what_has_just_arrived_is_left_alone() {
+        let mut delivery = Delivery::new(2, true);
+        for (serial, at) in [(0, 0), (1, 1_000)] {
+            assert!(delivery.send(1, token(serial), Instant(at), None));
+            delivery.poll_transmit(Instant(at)).unwrap();
+        }
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 1, Instant(1_500)), Some(Duration(1_500)));
+        assert_eq!(delivery.poll_transmit(Instant(1_500)), None);
     }
 
     #[test]
