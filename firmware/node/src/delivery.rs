@@ -356,9 +356,9 @@ mod tests {
     #[test]
     fn what_came_too_early_leaves_again_as_soon_as_the_gap_is_closed() {
         let mut delivery = Delivery::new(2, true);
-        for serial in 0..4 {
-            assert!(delivery.send(1, token(serial), Instant(0), None));
-            assert_eq!(index(&delivery.poll_transmit(Instant(0)).unwrap()).0, serial);
+        for (serial, at) in [(0, 0), (1, 30_000), (2, 30_000), (3, 30_000)] {
+            assert!(delivery.send(1, token(serial), Instant(at), None));
+            assert_eq!(index(&delivery.poll_transmit(Instant(at)).unwrap()).0, serial);
         }
         // The first was lost, and the others came too early.
         assert_eq!(index(&delivery.poll_transmit(Instant(40_000)).unwrap()).0, 0);
