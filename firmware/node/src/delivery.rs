@@ -33,6 +33,10 @@ struct Pending {
     /// Means something only after the first try.
     sent: Instant,
     tries: u8,
+    /// How often it was repeated since it could have been taken: each time it waits longer.
+    backoff: u8,
+    /// When it last left; means something only after the first try.
+    left: Instant,
     /// It was reported as not acknowledged in time.
     reported: bool,
 }
@@ -154,6 +158,8 @@ impl Delivery {
             send_at: now,
             sent: now,
             tries: 0,
+            backoff: 0,
+            left: now,
             reported: false,
         };
         let fits = self.pending.push(pending).is_ok();
@@ -174,7 +180,7 @@ impl Delivery {
                 let positions = channel.positions(stream(&pending.payload));
                 pending.index = positions.next_out;
                 positions.next_out += 1;
-                pending.tries = 0;
+                (pending.tries, pending.backoff) = (0, 0);
             }
         } else {
             channel.life = life;
@@ -208,6 +214,7 @@ impl Delivery {
         let arrived = || self.pending.iter().filter(arrived);
         let took = arrived().find(|pending| pending.index + 1 == next && pending.tries == 1).map(since_first);
         let late = arrived().filter(|pending| pending.reported).map(since_first).max();
+        let newest = arrived().max_by_key(|pending| pending.index).map(|pending| pending.left);
         self.pending.retain(|pending| pending.to != peer || stream(&pending.payload) != of || pending.index >= next);
         if let (Some(took), Some(channel)) = (took, self.channels.get_mut(peer)) {
             channel.round_trip = match channel.round_trip {
@@ -215,7 +222,24 @@ impl Delivery {
                 known => Duration((known.0 * 7 + took.0) / 8),
             };
         }
+        self.follow_up(peer, of, next, newest, now);
         took.max(late)
+    }
+
+    /// The message that the peer lacks came too early or not at all, if it left before what the peer took last, or as
+    /// long ago as a message and its answer take: it leaves again at once. If each waited for its own repeat, one
+    /// message would get through in each such time; if all left again, they would overtake each other again.
+    fn follow_up(&mut self, peer: usize, of: Stream, next: u32, newest: Option<Instant>, now: Instant) {
+        let round_trip = self.channels.get(peer).map_or(Duration::ZERO, |channel| channel.round_trip);
+        let lacking = self.pending.iter_mut().find(|pending| {
+            pending.to == peer && stream(&pending.payload) == of && pending.index == next && pending.tries > 0
+        });
+        let Some(pending) = lacking else { return };
+        let overdue = round_trip > Duration::ZERO && now >= pending.left + round_trip;
+        if overdue || newest.is_some_and(|newest| pending.left < newest) {
+            pending.send_at = now;
+            pending.backoff = 0;
+        }
     }
 
     /// Takes message `index` of the peer's stream, if it is the next one. `floor`: the sender has
@@ -260,8 +284,10 @@ impl Delivery {
             known => known.times(4).max(REPEAT_MIN),
         };
         let again = pending.tries > 0;
-        pending.send_at = now + repeat.times(1 << pending.tries.min(6)).min(REPEAT_MAX);
+        pending.send_at = now + repeat.times(1 << pending.backoff.min(6)).min(REPEAT_MAX);
+        pending.backoff = pending.backoff.saturating_add(1);
         pending.tries = pending.tries.saturating_add(1);
+        pending.left = now;
         if !again {
             pending.sent = now;
         }
@@ -325,6 +351,33 @@ mod tests {
         assert!(delivery.send(1, token(2), Instant(50_000), None));
         delivery.poll_transmit(Instant(50_000)).unwrap();
         assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(53_000)), Some(Duration(3000)));
+    }
+
+    #[test]
+    fn what_came_too_early_leaves_again_as_soon_as_the_gap_is_closed() {
+        let mut delivery = Delivery::new(2, true);
+        for (serial, at) in [(0, 0), (1, 30_000), (2, 30_000), (3, 30_000)] {
+            assert!(delivery.send(1, token(serial), Instant(at), None));
+            assert_eq!(index(&delivery.poll_transmit(Instant(at)).unwrap()).0, serial);
+        }
+        // The first was lost, and the others came too early.
+        assert_eq!(index(&delivery.poll_transmit(Instant(40_000)).unwrap()).0, 0);
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 1, Instant(41_000)), None);
+        assert_eq!(index(&delivery.poll_transmit(Instant(41_000)).unwrap()).0, 1);
+        assert_eq!(delivery.poll_transmit(Instant(41_000)), None, "the others would come too early again");
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 2, Instant(42_000)), None);
+        assert_eq!(index(&delivery.poll_transmit(Instant(42_000)).unwrap()).0, 2);
+    }
+
+    #[test]
+    fn what_is_on_its_way_behind_what_has_just_arrived_is_left_alone() {
+        let mut delivery = Delivery::new(2, true);
+        for (serial, at) in [(0, 0), (1, 1_000)] {
+            assert!(delivery.send(1, token(serial), Instant(at), None));
+            delivery.poll_transmit(Instant(at)).unwrap();
+        }
+        assert_eq!(delivery.handle_ack(1, Stream::Work, 1, Instant(1_500)), Some(Duration(1_500)));
+        assert_eq!(delivery.poll_transmit(Instant(1_500)), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use compasso_algorithms::{
 };
 use compasso_wire::{
     Event, Instant, NO_LISTS, NodeId, NodeSet, Payload, Term,
-    config::ElectionChoice,
+    config::{DetectorChoice, ElectionChoice},
     message::{ElectionMessage, Heartbeat, HeartbeatAck},
     telemetry::Queue,
 };
@@ -22,12 +22,12 @@ impl Node {
                 if self.membership.following() == Some(id) {
                     self.membership.disband();
                     self.named = None;
-                    if self.config.election == ElectionChoice::Detector {
-                        // The suspicion itself elects.
-                    } else if self.config.election != ElectionChoice::None && self.speaks(now) {
+                    // Where the detector elects, the suspicion has done so and nobody is followed any more; but not
+                    // where this node has no part in elections yet.
+                    if self.config.election != ElectionChoice::None && self.speaks(now) {
                         self.elect(now, Command::Start { dead: Some(id) });
-                    } else if self.config.election != ElectionChoice::None {
-                        self.elect_at = Some(now.max(self.votes_from) + self.config.timing.suspect_after.times(2));
+                    } else {
+                        self.stand_later(now);
                     }
                 }
             }
@@ -73,6 +73,7 @@ impl Node {
         );
         if view.members.contains(self.members.my_position()) {
             self.admitted = true;
+            self.elect_at = None;
         }
         for position in 0..self.members.count() {
             if !view.members.contains(position) {
@@ -140,6 +141,13 @@ impl Node {
         }
     }
 
+    /// Who has no part in elections stands all the same, if nobody leads for long enough from now on.
+    fn stand_later(&mut self, now: Instant) {
+        let elects = self.config.election != ElectionChoice::None && self.config.detector != DetectorChoice::Scripted;
+        let from = now.max(self.votes_from);
+        self.elect_at = (elects && !self.speaks(from)).then_some(from + self.config.timing.suspect_after.times(2));
+    }
+
     pub(crate) fn name(&mut self, now: Instant, leader: NodeId, term: Term) {
         self.elect_at = None;
         if self.named != Some((leader, term)) {
@@ -171,8 +179,10 @@ impl Node {
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, from: NodeId, heartbeat: &Heartbeat) {
         let elects = self.config.election != ElectionChoice::None;
         let current = heartbeat.term >= self.membership.promised();
-        if elects && current && from < self.config.me && self.speaks(now) {
-            // A lower node leads although we live.
+        let outranks = from < self.config.me && self.speaks(now) && self.election.takes_over(&self.members);
+        if elects && current && outranks {
+            // A lower node leads although we live. Where it is somebody else's to take over we follow until then: that
+            // one may wait for a view that admits it, and the view for our answer.
             return self.elect(now, Command::Observe { leader: from, term: heartbeat.term });
         }
         let votes = now >= self.votes_from;
@@ -184,7 +194,6 @@ impl Node {
         match self.membership.handle_heartbeat(from, heartbeat, votes, &self.members) {
             Heard::Stale => {}
             Heard::Leads { installed } => {
-                self.elect_at = None;
                 let (leader, term) = (from, heartbeat.term);
                 let news =
                     if from > self.config.me { Command::Observe { leader, term } } else { Command::Note { term } };
@@ -192,6 +201,8 @@ impl Node {
                 if from < self.config.me {
                     self.name(now, leader, term); // Until we may speak, and take over.
                 }
+                // It may cease to lead and live on: who is not admitted yet waits for its heartbeats, not for its death.
+                self.stand_later(now);
                 if installed {
                     self.view_installed(now);
                 }

@@ -340,6 +340,9 @@ impl Membership {
             && let Some(follower) = leading.followers.get_mut(position)
         {
             *follower = Follower { granted_until: follower.granted_until, ..Follower::default() };
+            // A view that its earlier life accepted is not the new one's. Where too few are left to make one without
+            // it, the living are soon the same again as before, and only this tells that they are not.
+            leading.renew |= leading.proposed.contains(position);
         }
     }
 

@@ -387,11 +387,9 @@ impl Node {
         }
         if self.elect_at.is_some_and(|at| now >= at) {
             self.elect_at = None;
-            if self.named.is_none() {
-                // Nobody is left who could admit us: what we promised is stored, what we granted has ended.
-                self.admitted = true;
-                self.elect(now, ElectionCommand::Start { dead: None });
-            }
+            // Nobody is left who could admit us: what we promised is stored, what we granted has ended.
+            self.admitted = true;
+            self.elect(now, ElectionCommand::Start { dead: None });
         }
         if self.alive_at.is_some_and(|at| now >= at) {
             self.say_alive(now);

@@ -7,7 +7,10 @@
 //! Until detectors agree two nodes may lead, but never in one term: a term names its claimant.
 
 use super::{Command, Event};
-use crate::context::{Algorithm, Context};
+use crate::{
+    context::{Algorithm, Context},
+    members::Members,
+};
 use compasso_wire::{Instant, NodeId, NodeSet, Term, message::ElectionMessage as Message};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,12 +63,18 @@ impl ByDetector {
     }
 
     /// Leader = max(alive).
-    fn highest_alive(&self, cx: &Cx<'_>) -> NodeId {
-        let mut alive = cx.members.all();
+    fn highest_alive(&self, members: &Members) -> NodeId {
+        let mut alive = members.all();
         for position in self.suspected.iter() {
             alive.remove(position);
         }
-        cx.members.of(alive).max().unwrap_or(cx.me()).max(cx.me())
+        members.of(alive).max().unwrap_or(members.me()).max(members.me())
+    }
+
+    /// Whether nobody higher lives, as far as the detector can tell.
+    #[must_use]
+    pub fn is_highest(&self, members: &Members) -> bool {
+        self.highest_alive(members) == members.me()
     }
 
     /// Somebody is suspected: where that was the leader, the highest of the others takes over.
@@ -75,7 +84,7 @@ impl ByDetector {
         match self.state {
             State::Following { leader } if leader == id => self.take_over(cx),
             State::Waiting => {
-                if self.highest_alive(cx) == cx.me() {
+                if self.is_highest(cx.members) {
                     self.take_over(cx);
                 }
             }
@@ -86,7 +95,7 @@ impl ByDetector {
     /// Whoever is highest leads from now on: we do, in a term of our own, or it will say so.
     fn take_over(&mut self, cx: &mut Cx<'_>) {
         let me = cx.me();
-        if self.highest_alive(cx) == me {
+        if self.is_highest(cx.members) {
             let term = self.seen.next_for(me);
             cx.emit(Event::Started { term });
             self.adopt(State::Leading, me, term, cx);
@@ -109,7 +118,7 @@ impl ByDetector {
         }
         // A lower node leads although we live.
         self.seen = self.seen.max(term);
-        if self.highest_alive(cx) == me {
+        if self.is_highest(cx.members) {
             self.take_over(cx);
         }
     }

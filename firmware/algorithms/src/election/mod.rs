@@ -150,6 +150,20 @@ impl Election {
         delegate!(self, election => election.seen())
     }
 
+    /// Whether this node is to take over from a lower one that leads. With messages that is what an election decides;
+    /// where the detector elects it is not ours to do while somebody higher lives.
+    #[must_use]
+    pub fn takes_over(&self, members: &Members) -> bool {
+        match self {
+            Election::Detector(election) => election.is_highest(members),
+            Election::None(_)
+            | Election::Bully(_)
+            | Election::Ring(_)
+            | Election::ChangRoberts(_)
+            | Election::HirschbergSinclair(_) => true,
+        }
+    }
+
     /// Whose silence the election must hear of, by position.
     #[must_use]
     pub fn watches(&self, members: &Members) -> NodeSet {

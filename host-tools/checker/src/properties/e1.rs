@@ -10,7 +10,7 @@ use crate::{
     index::Trace,
     trace::{Event, Fault},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node names a leader: when, whom, and the event. `None` at boot.
 type Naming = (i64, Option<u16>, usize);
@@ -200,42 +200,56 @@ fn agree(
     }
 }
 
-/// Without a majority nobody enters, once the longest lease has ended: a leader's authority outlasts its
-/// majority by one lease at most, and the last lease that it grants outlasts that authority by another.
+/// A time in which nobody was killed, paused, cut off or brought back.
+struct Span {
+    from: i64,
+    sides: Vec<Vec<u16>>,
+}
+
+/// The sides of the cluster, from each fault to the next.
+fn spans(trace: &Trace<'_>) -> Vec<Span> {
+    let mut cluster = Cluster::whole(&trace.setting.ids);
+    let mut spans = vec![Span { from: i64::MIN, sides: cluster.components() }];
+    for (at, fault) in &trace.faults {
+        cluster.apply(fault);
+        spans.push(Span { from: *at, sides: cluster.components() });
+    }
+    spans
+}
+
+/// Those who were on this node's side at some moment after `from`, up to `until`.
+fn met(spans: &[Span], node: u16, from: i64, until: i64) -> BTreeSet<u16> {
+    let first = spans.partition_point(|span| span.from <= from).saturating_sub(1);
+    let within = spans[first..].iter().take_while(|span| span.from <= until);
+    let sides = within.flat_map(|span| &span.sides).filter(|side| side.contains(&node));
+    sides.flatten().copied().collect()
+}
+
+/// Without a majority nobody enters, once the leases have ended. A leader may grant for one lease after it heard from
+/// each node of a majority, though not from all at one moment, and what it grants lasts for one lease more.
 fn authority(trace: &Trace<'_>, findings: &mut Findings) {
     let setting = &trace.setting;
-    let mut entries: Vec<(i64, u16, usize)> = Vec::new();
+    let lease = setting.lease_us + setting.lease_us * setting.drift_ppm * 2 / 1_000_000 + setting.tolerance_us();
+    let spans = spans(trace);
     for (index, event) in trace.events.iter().enumerate() {
-        if let (Event::CsEnter { .. }, Some(at), Some(node)) = (&event.event, event.true_us, event.node_id()) {
-            entries.push((at, node, index));
+        let (Event::CsEnter { .. }, Some(at), Some(node)) = (&event.event, event.true_us, event.node_id()) else {
+            continue;
+        };
+        let is_majority = |side: &BTreeSet<u16>| 2 * side.len() > setting.ids.len();
+        let leaders = met(&spans, node, at - lease, at);
+        let leads = |leader: &u16| {
+            let heard_from = at - if *leader == node { lease } else { 2 * lease };
+            is_majority(&met(&spans, *leader, heard_from, at))
+        };
+        if leaders.iter().any(leads) {
+            continue;
         }
-    }
-    entries.sort_unstable();
-    let widened = setting.lease_us + setting.lease_us * setting.drift_ppm * 2 / 1_000_000;
-    let grace = 2 * widened + setting.tolerance_us();
-    let mut cluster = Cluster::whole(&setting.ids);
-    let mut without_since: BTreeMap<u16, i64> = BTreeMap::new();
-    let mut faults = trace.faults.iter().peekable();
-    for (at, node, index) in entries {
-        while let Some((when, fault)) = faults.next_if(|(when, _)| *when <= at) {
-            cluster.apply(fault);
-            let side = cluster.majority().unwrap_or_default();
-            for id in &setting.ids {
-                if side.contains(id) {
-                    without_since.remove(id);
-                } else {
-                    without_since.entry(*id).or_insert(*when);
-                }
-            }
-        }
-        if let Some(since) = without_since.get(&node)
-            && at > since + grace
-        {
-            let detail = format!(
-                "{node} entered {} ms after it had lost the majority: its side has no authority",
-                (at - since) / 1000
-            );
-            findings.violation("E1", at, vec![node], detail, trace.names(&[index]));
-        }
+        let had =
+            |span: &Span| span.sides.iter().any(|side| side.contains(&node) && 2 * side.len() > setting.ids.len());
+        let lost = spans.partition_point(|span| span.from <= at);
+        let since = spans[..lost].windows(2).rev().find(|pair| had(&pair[0])).map_or(0, |pair| pair[1].from);
+        let ago = (at - since) / 1000;
+        let detail = format!("{node} entered {ago} ms after it had lost the majority: its side has no authority");
+        findings.violation("E1", at, vec![node], detail, trace.names(&[index]));
     }
 }
