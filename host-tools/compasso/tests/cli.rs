@@ -54,24 +54,6 @@ fn a_simulated_concert_holds_and_leaves_its_folder() {
     assert_eq!(json(&again)["events"], summary["events"]);
 }
 
-const PROPERTIES: [&str; 15] = [
-    "make",
-    "ME1",
-    "ME2",
-    "ME3",
-    "E1",
-    "E2",
-    "token",
-    "fence",
-    "clock-monotonic",
-    "clock-bound",
-    "causality",
-    "cut",
-    "deadlock",
-    "cache",
-    "commit",
-];
-
 #[test]
 fn each_hand_made_violation_is_named_and_exits_1() {
     let mut properties = std::collections::BTreeSet::new();
@@ -97,7 +79,7 @@ fn each_hand_made_violation_is_named_and_exits_1() {
             properties.insert(property.to_owned());
         }
     }
-    for property in PROPERTIES {
+    for property in compasso_checker::properties::PROPERTIES {
         assert!(properties.contains(property), "no trace breaks {property}");
     }
 }
