@@ -245,8 +245,8 @@ impl Node {
         let epoch = self.epoch();
         for (to, message) in messages {
             if *to != self.config.me {
-                self.post(now, *to, Payload::Cache { epoch, message: message.clone() }, None);
-            } else if self.cache.to_self.push_back(message.clone()).is_err() {
+                self.post(now, *to, Payload::Cache { epoch, message: *message }, None);
+            } else if self.cache.to_self.push_back(*message).is_err() {
                 self.overflowed(Queue::Algorithm);
             }
         }

@@ -136,7 +136,7 @@ impl Node {
             }
         }
         if self.hardened() {
-            let heard = message.clone();
+            let heard = message;
             self.with_settlement(now, |settlement, cx| settlement.handle_message(from, heard, cx));
         }
         self.with_two_phase(now, |two_phase, cx| two_phase.handle_message(from, message, cx));
@@ -264,8 +264,8 @@ impl Node {
         let epoch = self.epoch();
         for (to, message) in messages {
             if *to != self.config.me {
-                self.post(now, *to, Payload::Commit { epoch, message: message.clone() }, None);
-            } else if self.commit.to_self.push_back(message.clone()).is_err() {
+                self.post(now, *to, Payload::Commit { epoch, message: *message }, None);
+            } else if self.commit.to_self.push_back(*message).is_err() {
                 self.overflowed(Queue::Algorithm);
             }
         }

@@ -183,7 +183,7 @@ impl Node {
                 Ok(())
             }
             Body::TimeReply { .. } => {
-                self.handle_time_reply(now, NodeId::HOST, &body);
+                self.handle_time_reply(now, NodeId::HOST, body);
                 Ok(())
             }
             Body::Proof(_)

@@ -2,7 +2,6 @@
 //! quarter of them: `cargo bench -p compasso --bench trace`.
 
 #[path = "../../checker/tests/execution/mod.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
 mod execution;
 
 use execution::Execution;

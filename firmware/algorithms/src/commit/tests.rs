@@ -177,7 +177,7 @@ impl World {
                 Act::Settlement(command) => settlement.handle_command(command, &mut cx!(&mut said.1)),
                 Act::Timeout => two_phase.handle_timeout(&mut cx!(&mut said.0)),
                 Act::Message(from, message) => {
-                    two_phase.handle_message(from, message.clone(), &mut cx!(&mut said.0));
+                    two_phase.handle_message(from, message, &mut cx!(&mut said.0));
                     settlement.handle_message(from, message, &mut cx!(&mut said.1));
                 }
             }

@@ -10,6 +10,7 @@ use compasso_wire::NodeSet;
 
 /// One node's part in snapshots, one at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Default)]
 pub struct ChandyLamport {
     latest: u32,
     recording: Option<Recording>,
@@ -22,11 +23,6 @@ struct Recording {
     open: NodeSet,
 }
 
-impl Default for ChandyLamport {
-    fn default() -> ChandyLamport {
-        ChandyLamport { latest: 0, recording: None }
-    }
-}
 
 impl ChandyLamport {
     /// The latest snapshot that this node has taken part in, or knows to be older than itself.
