@@ -92,6 +92,11 @@ impl<'f> Station<'f> {
         heard.map(|(node, (inc, _))| (*node, *inc)).collect()
     }
 
+    /// All boards were reset: whoever was heard before is not there any more.
+    pub fn forget_heard(&mut self) {
+        self.heard.clear();
+    }
+
     /// Every life that anything was collected of.
     #[must_use]
     pub fn lives(&self) -> &BTreeSet<Life> {
