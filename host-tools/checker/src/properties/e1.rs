@@ -200,7 +200,8 @@ fn agree(
     }
 }
 
-/// Without a majority nobody enters, once the longest lease has ended.
+/// Without a majority nobody enters, once the longest lease has ended: a leader's authority outlasts its
+/// majority by one lease at most, and the last lease that it grants outlasts that authority by another.
 fn authority(trace: &Trace<'_>, findings: &mut Findings) {
     let setting = &trace.setting;
     let mut entries: Vec<(i64, u16, usize)> = Vec::new();
@@ -210,7 +211,8 @@ fn authority(trace: &Trace<'_>, findings: &mut Findings) {
         }
     }
     entries.sort_unstable();
-    let grace = setting.lease_us + setting.lease_us * setting.drift_ppm * 2 / 1_000_000 + setting.tolerance_us();
+    let widened = setting.lease_us + setting.lease_us * setting.drift_ppm * 2 / 1_000_000;
+    let grace = 2 * widened + setting.tolerance_us();
     let mut cluster = Cluster::whole(&setting.ids);
     let mut without_since: BTreeMap<u16, i64> = BTreeMap::new();
     let mut faults = trace.faults.iter().peekable();
