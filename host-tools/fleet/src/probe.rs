@@ -40,6 +40,12 @@ impl ProbeRs {
         find_program(PROGRAM).map(|program| ProbeRs { program }).ok_or_else(missing)
     }
 
+    /// The one at this path.
+    #[must_use]
+    pub fn at(program: &Path) -> ProbeRs {
+        ProbeRs { program: program.to_owned() }
+    }
+
     /// Finds the probes with these serial numbers, in the same order.
     ///
     /// # Errors

@@ -100,6 +100,14 @@ fn listen(talk: Talk, fleet: &Fleet, scenario: &Scenario, out: &Path) -> Result<
     if let Some(logs) = logs {
         logs.stop();
     }
+    if station.events() == 0 {
+        let refused: Vec<String> = station.refused().iter().map(|(why, count)| format!("{count} {why}")).collect();
+        let refused = if refused.is_empty() { String::new() } else { format!(" (refused: {})", refused.join(", ")) };
+        return Err(format!(
+            "no board of {} was heard at {}{refused}; to mend it: see the troubleshooting in docs/boards.md",
+            fleet.file, fleet.bind
+        ));
+    }
     let trace = station.finish(scenario, false);
     let network = NetworkStats::default();
     Ok(Performed { trace, network, failures: Vec::new(), overdue: None, interrupted: false })
