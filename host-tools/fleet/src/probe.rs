@@ -5,6 +5,7 @@
 
 use compasso_stage::setup::{EnvironmentError, find_program};
 use std::{
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -117,7 +118,8 @@ impl ProbeRs {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null());
+        // In a group of its own: Ctrl-C is for us, and must not end it in the middle of a sector.
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
         command
     }
 }

@@ -99,8 +99,11 @@ fn through_probes(talk: Talk, fleet: &Fleet, scenario: &Scenario) -> Result<Valu
         .boards
         .iter()
         .map(|board| {
-            let error = ended.get(&board.node).cloned().flatten();
-            let is_flashed = board.probe.is_some() && error.is_none();
+            let error = match &board.probe {
+                Some(_) => ended.get(&board.node).cloned().flatten(),
+                None => Some("it has no probe".to_owned()),
+            };
+            let is_flashed = error.is_none();
             json!({ "node": board.node, "image": board.image.image(), "probe": board.probe, "ok": is_flashed, "error": error })
         })
         .collect();

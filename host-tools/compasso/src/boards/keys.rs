@@ -7,6 +7,7 @@ use std::{io::ErrorKind, path::PathBuf};
 
 /// `compasso keys`.
 #[derive(Args)]
+#[command(after_help = "Example:\n  compasso keys new --out lab.key")]
 pub struct KeysArgs {
     #[command(subcommand)]
     command: KeysCommand,
