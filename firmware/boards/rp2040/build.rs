@@ -13,13 +13,16 @@ const FILES: [(&str, &str); 3] =
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build-id.x");
     println!("cargo:rerun-if-changed=../../../memory.x");
     println!("cargo:rerun-if-env-changed={FOLDER}");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
         return;
     }
+    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo names the folder of the crate");
+    println!("cargo:rustc-link-arg-bins=-T{here}/build-id.x");
     // The linker takes `memory.x` from the workspace's root, where it is run.
-    for argument in ["--nmagic", "-Tlink.x", "-Tlink-rp.x", "-Tdefmt.x"] {
+    for argument in ["--nmagic", "--build-id=sha1", "-Tlink.x", "-Tlink-rp.x", "-Tdefmt.x"] {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
     let out = env::var("OUT_DIR").expect("cargo names a folder for what is generated");

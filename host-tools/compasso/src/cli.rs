@@ -1,6 +1,9 @@
 //! What can be said on the command line.
 
-use crate::trace::TraceArgs;
+use crate::{
+    boards::{CollectArgs, FLEET, FlashArgs, KeysArgs, ProvisionArgs},
+    trace::TraceArgs,
+};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -22,6 +25,9 @@ const EXAMPLES: &str = "Examples:
   compasso report runs/concert-7-sim             make its report.html again
   compasso compare mutex --nodes 9               what each algorithm costs, beside the book
   compasso trace order trace.jsonl 0:5 2:6       which of two events happened first
+  compasso keys new                              the secret of a cluster of real boards
+  compasso flash                                 build and flash the boards of fleet.toml
+  compasso collect                               what they report, until Ctrl-C
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -40,6 +46,14 @@ pub enum Command {
     Compare(CompareArgs),
     /// Ask which event happened first and whether a cut is consistent; export to other tools.
     Trace(TraceArgs),
+    /// Make the secret that a cluster of real boards shares.
+    Keys(KeysArgs),
+    /// Write the page of flash that makes a real board a node.
+    Provision(ProvisionArgs),
+    /// Build and flash all real boards at once.
+    Flash(FlashArgs),
+    /// Collect what real boards report, until Ctrl-C, and judge it.
+    Collect(CollectArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.
@@ -61,6 +75,7 @@ pub enum Command {
   compasso run scenarios/concert.toml --on sim       the same, simulated
   compasso run --on rp2040                           the exact image of an RP2040 board, emulated
   compasso run --on sim,qemu,rp2040 --seed 3 --json  all three, one document each in an array
+  compasso run scenarios/boards.toml --on boards     on the real boards of fleet.toml
 
 The run's folder holds scenario.toml, trace.jsonl, summary.json, report.html (open it in a
 browser) and, from emulated boards, network.pcapng (opens in Wireshark) and nodes/<id>.log.")]
@@ -68,9 +83,12 @@ pub struct RunArgs {
     /// The scenario [default: scenarios/concert.toml].
     pub scenario: Option<PathBuf>,
     /// Where to perform it; several with commas: sim (simulator), qemu (emulated boards), rp2040 (the image
-    /// of an RP2040 board, emulated).
+    /// of an RP2040 board, emulated), boards (real ones).
     #[arg(long, value_delimiter = ',', default_value = "qemu", value_name = "STAGE")]
     pub on: Vec<String>,
+    /// The file that names the real boards.
+    #[arg(long, value_name = "FILE", default_value = FLEET)]
+    pub fleet: PathBuf,
     /// Decides everything random, instead of the scenario's own seed.
     #[arg(long)]
     pub seed: Option<u64>,

@@ -19,7 +19,8 @@ pub fn doctor(args: &DoctorArgs) -> Outcome {
             return talk.fail(Outcome::Environment, &error.to_string());
         }
     }
-    let checks = setup::doctor();
+    let mut checks = setup::doctor();
+    checks.push(probe());
     let rows: Vec<Value> = checks
         .iter()
         .map(|check| json!({ "name": check.name, "ok": check.ok, "found": check.found, "mend": check.mend }))
@@ -31,6 +32,15 @@ pub fn doctor(args: &DoctorArgs) -> Outcome {
         talk.show(&format!("{mark}  {:<10} {}{mend}", check.name, check.found));
     }
     if checks.iter().all(|check| check.ok) { Outcome::Held } else { Outcome::Environment }
+}
+
+/// Needed for real boards only.
+fn probe() -> setup::Check {
+    let found = match setup::find_program("probe-rs") {
+        Some(path) => path.display().to_string(),
+        None => format!("no probe-rs, which flashes real boards ({})", compasso_fleet::probe::INSTALL),
+    };
+    setup::Check { name: "probe for real boards", ok: true, found, mend: String::new() }
 }
 
 /// Measures the image against its budgets.

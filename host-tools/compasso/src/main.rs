@@ -1,5 +1,6 @@
 //! The compasso command: performs experiments, collects every node's log, judges every promise.
 
+mod boards;
 mod check;
 mod cli;
 mod compare;
@@ -29,6 +30,10 @@ fn main() -> ExitCode {
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Trace(args) => trace::trace(&args),
+        Command::Keys(args) => boards::keys(&args),
+        Command::Provision(args) => boards::provision(&args),
+        Command::Flash(args) => boards::flash(&args),
+        Command::Collect(args) => boards::collect(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {

@@ -61,19 +61,29 @@ impl Display {
             Progress::Performed(Step { action: Action::Edit { .. } | Action::Build { .. }, .. }) => {}
             Progress::Performed(step) => {
                 let line = format!("  at {:>6}: {}", format_duration(step.at), describe(&step.action));
-                if self.bar.is_hidden() {
-                    self.talk.say(&line);
-                } else {
-                    self.bar.println(line);
-                }
+                self.note(&line);
             }
             Progress::Draining { open } => self.bar.set_message(format!("waiting for the last {open} requests")),
         }
     }
 
+    /// Says a line above the bar.
+    pub fn note(&self, line: &str) {
+        note(&self.bar, self.talk, line);
+    }
+
     /// Takes the bar away.
     pub fn finish(self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Says a line above a bar, or without one.
+pub fn note(bar: &ProgressBar, talk: Talk, line: &str) {
+    if bar.is_hidden() {
+        talk.say(line);
+    } else {
+        bar.println(line);
     }
 }
 

@@ -1,15 +1,18 @@
 //! `compasso run`: the main job.
 
 use crate::{
+    boards,
     cli::RunArgs,
     outcome::{Outcome, Talk, failure},
     progress::Display,
     report,
 };
 use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
+use compasso_fleet::{Fleet, perform::feasible};
 use compasso_scenario::Scenario;
 use compasso_stage::{
     Failure, Options, Progress, RunOutput, interrupt_flag, perform as perform_on_boards,
+    rtt::LAST_LINES,
     setup::{self, BoardKind, Needs, Toolchain},
 };
 use serde_json::{Value, json};
@@ -28,6 +31,7 @@ enum Stage {
     Sim,
     Qemu,
     Rp2040,
+    Boards,
 }
 
 impl Stage {
@@ -36,8 +40,8 @@ impl Stage {
             "sim" => Ok(Stage::Sim),
             "qemu" => Ok(Stage::Qemu),
             "rp2040" => Ok(Stage::Rp2040),
-            "boards" => Err(format!("--on {name}: a known name, but this version performs only on: sim, qemu, rp2040")),
-            _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu, rp2040")),
+            "boards" => Ok(Stage::Boards),
+            _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu, rp2040, boards")),
         }
     }
 
@@ -46,23 +50,37 @@ impl Stage {
             Stage::Sim => "sim",
             Stage::Qemu => "qemu",
             Stage::Rp2040 => "rp2040",
+            Stage::Boards => "boards",
         }
     }
 }
 
 /// What a stage leaves behind, whichever it was.
-struct Performed {
-    trace: Vec<TraceEvent>,
-    network: NetworkStats,
-    failures: Vec<Failure>,
-    overdue: Option<String>,
-    interrupted: bool,
+pub struct Performed {
+    /// The trace.
+    pub trace: Vec<TraceEvent>,
+    /// What the network did.
+    pub network: NetworkStats,
+    /// Boards that ended by themselves.
+    pub failures: Vec<Failure>,
+    /// Why the run did not end in time, if it did not.
+    pub overdue: Option<String>,
+    /// It was ended early on request.
+    pub interrupted: bool,
+}
+
+/// What was asked for, all of it checked.
+struct Prepared {
+    path: PathBuf,
+    scenario: Scenario,
+    stages: Vec<Stage>,
+    fleet: Option<Fleet>,
 }
 
 /// Performs an experiment on each stage that was asked for.
 pub fn run(args: &RunArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: args.quiet };
-    let (path, scenario, stages) = match prepare(args) {
+    let Prepared { path, scenario, stages, fleet } = match prepare(args) {
         Ok(prepared) => prepared,
         Err(line) => return talk.fail(Outcome::BadInput, &line),
     };
@@ -72,7 +90,7 @@ pub fn run(args: &RunArgs) -> Outcome {
         let earlier = stages.iter().take(turn).filter(|other| *other == stage).count();
         let out = folder(args, &scenario, *stage, stages.len(), earlier);
         let repeat = format!("cargo compasso run {} --on {} --seed {}", path.display(), stage.name(), scenario.seed);
-        let (ended, document) = perform(talk, &scenario, *stage, &out, repeat);
+        let (ended, document) = perform(talk, &scenario, *stage, fleet.as_ref(), &out, repeat);
         outcome = outcome.or(ended);
         let interrupted = document["interrupted"] == json!(true);
         documents.push(document);
@@ -88,10 +106,15 @@ pub fn run(args: &RunArgs) -> Outcome {
     outcome
 }
 
-fn prepare(args: &RunArgs) -> Result<(PathBuf, Scenario, Vec<Stage>), String> {
+fn prepare(args: &RunArgs) -> Result<Prepared, String> {
     let stages = args.on.iter().map(|name| Stage::parse(name)).collect::<Result<Vec<_>, _>>()?;
+    let rehearsed = match stages.contains(&Stage::Boards) {
+        true => Some(boards::rehearse(&args.fleet, args.scenario.as_deref())?),
+        false => None,
+    };
     let path = match &args.scenario {
         Some(path) => path.clone(),
+        None if rehearsed.is_some() => rehearsed.as_ref().map(|boards| boards.path.clone()).unwrap_or_default(),
         None if Path::new(DEFAULT_SCENARIO).exists() => DEFAULT_SCENARIO.into(),
         None => setup::workspace_root().map_err(|error| error.to_string())?.join(DEFAULT_SCENARIO),
     };
@@ -99,7 +122,12 @@ fn prepare(args: &RunArgs) -> Result<(PathBuf, Scenario, Vec<Stage>), String> {
     if let Some(seed) = args.seed {
         scenario = scenario.with_seed(seed);
     }
-    Ok((path, scenario, stages))
+    let fleet = rehearsed.map(|boards| boards.fleet);
+    if let Some(fleet) = &fleet {
+        fleet.suits(&scenario)?;
+        feasible(&scenario).map_err(|line| format!("{}: {line}", path.display()))?;
+    }
+    Ok(Prepared { path, scenario, stages, fleet })
 }
 
 /// Where a performance is written. One of a stage that had its turn before gets a number.
@@ -112,7 +140,14 @@ fn folder(args: &RunArgs, scenario: &Scenario, stage: Stage, stages: usize, earl
     }
 }
 
-fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: String) -> (Outcome, Value) {
+fn perform(
+    talk: Talk,
+    scenario: &Scenario,
+    stage: Stage,
+    fleet: Option<&Fleet>,
+    out: &Path,
+    repeat: String,
+) -> (Outcome, Value) {
     if let Err(error) = fs::create_dir_all(out) {
         let line = format!("cannot make the run's folder {}: {error}; choose another with --out", out.display());
         anstream::eprintln!("compasso: {line}");
@@ -130,9 +165,13 @@ fn perform(talk: Talk, scenario: &Scenario, stage: Stage, out: &Path, repeat: St
         Stage::Sim => simulate(talk, scenario),
         Stage::Qemu => emulate(talk, scenario, out),
         Stage::Rp2040 => emulate_exactly(talk, scenario, out),
+        Stage::Boards => match fleet {
+            Some(fleet) => boards::perform(talk, fleet, scenario, out),
+            None => Err("no fleet was prepared".into()),
+        },
     };
     match performed {
-        Ok(performed) => conclude(talk, scenario, stage, out, repeat, performed),
+        Ok(performed) => conclude(talk, scenario, stage.name(), out, repeat, performed),
         Err(line) => {
             anstream::eprintln!("compasso: {line}");
             (Outcome::Environment, failure(Outcome::Environment, &line))
@@ -192,15 +231,16 @@ fn emulate_exactly(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Perfor
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }
 
-fn conclude(
+/// Judges what was performed and writes the run's folder.
+pub fn conclude(
     talk: Talk,
     scenario: &Scenario,
-    stage: Stage,
+    stage: &str,
     out: &Path,
     repeat: String,
     performed: Performed,
 ) -> (Outcome, Value) {
-    let info = RunInfo { repeat, ..RunInfo::new(scenario.clone(), stage.name(), performed.network) };
+    let info = RunInfo { repeat, ..RunInfo::new(scenario.clone(), stage, performed.network) };
     let summary = judge(&performed.trace, &info);
     let mut document = json!(summary);
     document["interrupted"] = json!(performed.interrupted);
@@ -226,6 +266,13 @@ fn conclude(
         document["exit"] = json!(outcome.status());
     }
     (outcome, document)
+}
+
+/// The last lines of a log.
+pub fn last_lines(log: &Path) -> Vec<String> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
 fn describe_failure(failure: &Failure) -> Value {

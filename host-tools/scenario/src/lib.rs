@@ -12,7 +12,7 @@ mod make;
 mod model;
 mod node;
 mod parse;
-mod reader;
+pub mod reader;
 mod services;
 mod span;
 mod step;

@@ -5,7 +5,7 @@ use crate::{
     error::ScenarioError,
     make,
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, clock_name, uniform_ppm},
-    reader::{Field, Section, Source},
+    reader::{self, Field, Section},
     services,
     span::{format_duration, parse_duration},
     step::{self, Action},
@@ -17,7 +17,6 @@ use compasso_wire::{
     limits::{MEMBERS_MAX, TURNS_MAX},
 };
 use std::path::Path;
-use toml::de::DeTable;
 
 /// A scenario lists no more steps than this.
 const STEPS_MAX: usize = 10_000;
@@ -33,14 +32,8 @@ impl Scenario {
     /// One line that names file, line, field and what was expected.
     pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
         let path = path.as_ref();
-        let file = path.display().to_string();
-        let whole = |message: String| ScenarioError { file: file.clone(), line: 0, field: String::new(), message };
-        let bytes = std::fs::read(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
-        if bytes.len() > FILE_MAX {
-            return Err(whole(format!("expected a scenario of at most {FILE_MAX} bytes, found {}", bytes.len())));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| whole("expected a text file in UTF-8".to_owned()))?;
-        Scenario::parse(&text, &file)
+        let text = reader::load(path, FILE_MAX, "a scenario")?;
+        Scenario::parse(&text, &path.display().to_string())
     }
 
     /// Reads a scenario from text; `file` is what errors call it, and names a scenario without a name.
@@ -48,17 +41,7 @@ impl Scenario {
     /// # Errors
     /// One line that names file, line, field and what was expected.
     pub fn parse(text: &str, file: &str) -> Result<Scenario, ScenarioError> {
-        let source = Source { file, text };
-        let document = DeTable::parse(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let message = error.message().lines().collect::<Vec<_>>().join(", ");
-            // The parser names a key that is given twice only by its place.
-            let key = text.get(span.clone()).filter(|_| message == "duplicate key").unwrap_or_default();
-            let message = if key.is_empty() { message } else { format!("expected once, found twice ({message})") };
-            source.error(span.start, key.trim(), message)
-        })?;
-        let root = Section { source: &source, path: String::new(), at: 0, table: document.get_ref() };
-        read(&root, text, file)
+        reader::document(text, file, |root| read(root, text, file))
     }
 }
 

@@ -17,8 +17,11 @@ use std::{collections::VecDeque, time::Duration};
 pub const COMMAND_AGAIN: Duration = Duration::from_millis(100);
 /// A life that goes on talking unproven is challenged again after this time.
 pub const CHALLENGE_AGAIN: Duration = Duration::from_millis(100);
-/// The host lives once per run: the key is fresh, so no datagram of an earlier run verifies.
-const INCARNATION: u32 = 1;
+/// Boards that lived before the host go back to their first record that nobody has acknowledged within
+/// this time: by then the least number seen is theirs.
+pub const JOIN_AFTER: Duration = Duration::from_millis(600);
+/// No command has this index: whoever is asked to carry it out only answers which one is next.
+const NO_COMMAND: u32 = u32::MAX;
 
 /// Records of one life, complete and in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,6 +42,9 @@ pub struct Batch {
 pub struct Host {
     key: Key,
     cluster: u32,
+    incarnation: u32,
+    /// Boards may have lived before: what of their streams earlier hosts took is asked for, not assumed.
+    joins: bool,
     sequence: u32,
     challenges: u32,
     peers: Vec<Peer>,
@@ -55,8 +61,8 @@ struct Peer {
     challenged: Option<Challenged>,
     /// Commands given while no life was trusted wait here for the next one.
     commands: VecDeque<Command>,
-    /// Index of the first of `commands` in the trusted life.
-    first_command: u32,
+    /// Index of the first of `commands` in the trusted life; none while it must be asked for.
+    first_command: Option<u32>,
     command_at: Option<Duration>,
     /// The last life that is known to be over.
     buried: u32,
@@ -65,7 +71,25 @@ struct Peer {
 struct Trusted {
     incarnation: u32,
     window: ReplayWindow,
-    next_record: u32,
+    next: Next,
+}
+
+/// Which record of a life is awaited.
+#[derive(Clone, Copy)]
+enum Next {
+    /// This one.
+    Record(u32),
+    /// The first that no earlier host has taken: not before `since` and [`JOIN_AFTER`] it is `least`.
+    Unknown { least: u32, since: Duration },
+}
+
+impl Next {
+    fn record(self) -> u32 {
+        match self {
+            Next::Record(next) => next,
+            Next::Unknown { .. } => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -76,21 +100,34 @@ struct Challenged {
 }
 
 impl Host {
-    /// The host of a cluster.
+    /// The host of a cluster whose key is as fresh as all its boards: it needs no other life than its first.
     #[must_use]
     pub fn new(key: Key, cluster: u32, members: &[NodeId]) -> Host {
+        Host::made(key, cluster, members, 1, false)
+    }
+
+    /// The host of a cluster whose boards may have lived before. No host of this key ever had this
+    /// incarnation, and none has a higher one.
+    #[must_use]
+    pub fn joining(key: Key, cluster: u32, members: &[NodeId], incarnation: u32) -> Host {
+        Host::made(key, cluster, members, incarnation, true)
+    }
+
+    fn made(key: Key, cluster: u32, members: &[NodeId], incarnation: u32, joins: bool) -> Host {
         let peer = |id: &NodeId| Peer {
             id: *id,
             trusted: None,
             challenged: None,
             commands: VecDeque::new(),
-            first_command: 0,
+            first_command: None,
             command_at: None,
             buried: 0,
         };
         Host {
             key,
             cluster,
+            incarnation,
+            joins,
             sequence: 0,
             challenges: 0,
             peers: members.iter().map(peer).collect(),
@@ -162,7 +199,7 @@ impl Host {
         peer.challenged = None;
         peer.buried = incarnation;
         match peer.trusted.take() {
-            Some(trusted) if trusted.incarnation == incarnation => trusted.next_record,
+            Some(trusted) if trusted.incarnation == incarnation => trusted.next.record(),
             _ => 0,
         }
     }
@@ -180,7 +217,8 @@ impl Host {
             }
             // One at a time: the node carries them out in order, and none is urgent.
             if let Some(command) = peer.commands.front() {
-                let body = Body::Command { index: peer.first_command, command: *command };
+                let index = peer.first_command.unwrap_or(NO_COMMAND);
+                let body = Body::Command { index, command: *command };
                 let to = peer.id;
                 self.send(to, &body);
             }
@@ -213,16 +251,17 @@ impl Host {
     #[must_use]
     pub fn taken(&self, node: NodeId) -> Option<(u32, u32)> {
         let trusted = self.peers.iter().find(|peer| peer.id == node)?.trusted.as_ref()?;
-        Some((trusted.incarnation, trusted.next_record))
+        Some((trusted.incarnation, trusted.next.record()))
     }
 
     fn deliver(&mut self, now: Duration, index: usize, body: Body<'_>) -> Result<(), Refusal> {
         match body {
-            Body::Telemetry(telemetry) => self.telemetry(index, &telemetry),
+            Body::Telemetry(telemetry) => self.telemetry(now, index, &telemetry),
             Body::CommandAck { next } => {
                 let peer = &mut self.peers[index];
-                while peer.first_command < next && peer.commands.pop_front().is_some() {
-                    peer.first_command += 1;
+                let first = peer.first_command.get_or_insert(next);
+                while *first < next && peer.commands.pop_front().is_some() {
+                    *first += 1;
                 }
                 peer.command_at = if peer.commands.is_empty() { None } else { Some(now) };
                 self.handle_timeout(now);
@@ -251,16 +290,28 @@ impl Host {
         }
     }
 
-    fn telemetry(&mut self, index: usize, telemetry: &Telemetry<'_>) -> Result<(), Refusal> {
+    fn telemetry(&mut self, now: Duration, index: usize, telemetry: &Telemetry<'_>) -> Result<(), Refusal> {
         let observations = read_records(telemetry)?;
         let peer = &mut self.peers[index];
         let to = peer.id;
         let Some(trusted) = peer.trusted.as_mut() else { return Err(Refusal::Unproven) };
         // A batch that begins beyond what we have is refused whole: the board repeats from our ack.
-        if telemetry.first <= trusted.next_record {
-            let known = (trusted.next_record - telemetry.first) as usize;
+        let next = match trusted.next {
+            Next::Record(next) => next,
+            Next::Unknown { least, since } => {
+                let least = least.min(telemetry.first);
+                trusted.next = Next::Unknown { least, since };
+                if telemetry.first > 0 && (telemetry.first > least || now < since + JOIN_AFTER) {
+                    return Ok(()); // Without an answer the board goes back to its first record.
+                }
+                telemetry.first
+            }
+        };
+        trusted.next = Next::Record(next);
+        if telemetry.first <= next {
+            let known = (next - telemetry.first) as usize;
             let fresh: Vec<Observation> = observations.into_iter().skip(known).collect();
-            trusted.next_record += fresh.len() as u32;
+            trusted.next = Next::Record(next + fresh.len() as u32);
             self.batches.push_back(Batch {
                 node: to,
                 incarnation: trusted.incarnation,
@@ -269,7 +320,7 @@ impl Host {
                 observations: fresh,
             });
         }
-        let next = trusted.next_record;
+        let next = trusted.next.record();
         self.send(to, &Body::TelemetryAck { next });
         Ok(())
     }
@@ -282,9 +333,9 @@ impl Host {
                 peer.trusted = Some(Trusted {
                     incarnation: header.incarnation,
                     window: ReplayWindow::starting_after(header.sequence),
-                    next_record: 0,
+                    next: if self.joins { Next::Unknown { least: u32::MAX, since: now } } else { Next::Record(0) },
                 });
-                peer.first_command = 0;
+                peer.first_command = (!self.joins).then_some(0);
                 peer.command_at = if peer.commands.is_empty() { None } else { Some(now) };
                 // Tells the board at once that the collector is there, and lets it prove us in turn.
                 let to = peer.id;
@@ -306,7 +357,7 @@ impl Host {
             let repeat = peer.challenged.filter(|c| c.incarnation == incarnation).map(|c| c.challenge);
             let challenge = repeat.unwrap_or_else(|| {
                 self.challenges += 1;
-                Challenge { incarnation: INCARNATION, count: self.challenges }
+                Challenge { incarnation: self.incarnation, count: self.challenges }
             });
             peer.challenged = Some(Challenged { incarnation, challenge, at: now });
             let to = peer.id;
@@ -320,7 +371,7 @@ impl Host {
         let header = Header {
             cluster: self.cluster,
             sender: NodeId::HOST,
-            incarnation: INCARNATION,
+            incarnation: self.incarnation,
             sequence: self.sequence,
             snapshot: 0,
             lamport: 0,

@@ -227,3 +227,56 @@ fn the_host_tells_true_time_while_it_serves_it() {
     host.serve_time(None);
     assert_eq!(ask(&mut host), []);
 }
+
+/// The host was started anew, and the board has gone on with its life.
+fn joining(incarnation: u32) -> Host {
+    Host::joining(key(), 7, &[NodeId(1), NODE], incarnation)
+}
+
+#[test]
+fn a_later_host_takes_a_stream_up_where_the_earlier_one_left_it() {
+    let mut host = joining(5);
+    let mut board = Board::boot(1);
+    board.join(&mut host);
+    // A window full of batches was on its way when the host came: the last of it is no beginning.
+    assert_eq!(host.handle(NOW, &board.telemetry(60, 5)), Ok(()));
+    assert_eq!(host.handle(NOW + JOIN_AFTER / 2, &board.telemetry(40, 5)), Ok(()));
+    assert_eq!((sent(&mut host), seqs(&mut host)), (Vec::new(), Vec::new()), "it must go back first");
+    let later = NOW + JOIN_AFTER;
+    assert_eq!(host.handle(later, &board.telemetry(45, 5)), Ok(()));
+    assert_eq!(sent(&mut host), [], "that is not the first one it has");
+    assert_eq!(host.handle(later, &board.telemetry(40, 5)), Ok(()));
+    assert_eq!(sent(&mut host), [Said::Ack(45)]);
+    assert_eq!(seqs(&mut host), [41, 42, 43, 44, 45]);
+    let mut next = Board::boot(2);
+    next.join(&mut host);
+    assert_eq!(host.handle(later, &next.telemetry(0, 2)), Ok(()), "a life from its beginning needs no patience");
+    assert_eq!(sent(&mut host), [Said::Ack(2)]);
+}
+
+#[test]
+fn a_later_host_asks_which_command_is_next() {
+    let mut host = joining(5);
+    let mut board = Board::boot(1);
+    board.join(&mut host);
+    host.command(NOW, NODE, Command::Elect);
+    assert_eq!(sent(&mut host), [Said::Command(u32::MAX, Command::Elect)], "nobody carries that one out");
+    host.handle(NOW, &board.say(&Body::CommandAck { next: 3 })).unwrap();
+    assert!(!host.is_obeyed(NODE), "the earlier host gave those");
+    assert_eq!(sent(&mut host), [Said::Command(3, Command::Elect)]);
+    host.handle(NOW, &board.say(&Body::CommandAck { next: 4 })).unwrap();
+    assert!(host.is_obeyed(NODE));
+}
+
+#[test]
+fn no_two_hosts_say_the_same_under_one_number() {
+    let asked = |host: &mut Host| {
+        let _ = host.handle(NOW, &Board::boot(1).telemetry(0, 1));
+        host.poll_transmit().unwrap().1
+    };
+    let (one, other) = (asked(&mut joining(5)), asked(&mut joining(6)));
+    let incarnation = |datagram: &[u8]| {
+        compasso_wire::open(&key(), 7, NODE, |id| id == NodeId::HOST, datagram).unwrap().header.incarnation
+    };
+    assert_eq!((incarnation(&one), incarnation(&other)), (5, 6));
+}

@@ -219,7 +219,12 @@ fn earlier(trace: &Trace<'_>, a: usize, b: usize) -> bool {
 }
 
 fn disturbed(trace: &Trace<'_>, request: usize, enter: usize, troubles: &[i64]) -> bool {
-    let (Some(from), Some(until)) = (trace.event(request).true_us, trace.event(enter).true_us) else { return false };
+    let (Some(from), Some(until)) = (trace.event(request).true_us, trace.event(enter).true_us) else {
+        // Where nobody knows true time: whatever did not surely end before the wait nor begin after it.
+        let is_meanwhile = |at: usize| !trace.before(at, request) && !trace.before(enter, at);
+        let mut events = trace.events.iter().enumerate().filter(|(_, event)| event.node_id().is_some());
+        return events.any(|(at, event)| is_trouble(&event.event) && is_meanwhile(at));
+    };
     let next = troubles.partition_point(|at| *at < from - trace.setting.lease_us);
     troubles.get(next).is_some_and(|at| *at <= until)
 }
