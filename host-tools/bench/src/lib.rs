@@ -1,0 +1,6 @@
+//! The disciplined clock beside its peers: the same stamps for everybody, and one table.
+//! `compasso bench clock` runs it; see `docs/algorithms/disciplined-clock.md`.
+
+pub mod families;
+pub mod measure;
+pub mod peer;

@@ -1,0 +1,3 @@
+//! Measures the disciplined clock beside its peers.
+
+fn main() {}
