@@ -4,3 +4,4 @@
 pub mod families;
 pub mod measure;
 pub mod peer;
+pub mod peers;
