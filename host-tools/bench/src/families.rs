@@ -95,11 +95,17 @@ pub struct Way {
 pub enum Weather {
     /// Nothing.
     Steady,
-    /// One way at a time, chosen by chance, gets more jitter, exponential with this mean. Such times last 60 s
-    /// in the mean and those between them 140 s, both exponential: 30 % of the time.
+    /// In every `of_s` seconds, one way is congested for `for_s` seconds; which one and from when, chance decides.
+    /// A queue stands there then, and on top of it there is more jitter, exponential.
     Congested {
-        /// Its mean.
+        /// How much longer the way is at least.
+        standing_us: f64,
+        /// The mean of what comes on top.
         mean_us: f64,
+        /// How long it lasts.
+        for_s: usize,
+        /// How often it comes.
+        of_s: usize,
     },
     /// Both ways get longer by so much from [`DETOUR_S`]`.0` to `.1`: another route.
     Detour {
@@ -110,8 +116,6 @@ pub enum Weather {
 
 /// When the detour is taken.
 pub const DETOUR_S: (usize, usize) = (2_700, 5_100);
-const CONGESTED_S: f64 = 60.0;
-const FREE_S: f64 = 140.0;
 
 /// A family of traces.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -154,7 +158,7 @@ const PLAIN: Family = Family {
 };
 
 /// All families: the five with limits, then those without.
-pub const FAMILIES: [Family; 11] = [
+pub const FAMILIES: [Family; 12] = [
     PLAIN,
     Family { name: "asym", about: "one way jitters five times the other", ways: ways(200.0, 100.0, 500.0), ..PLAIN },
     Family {
@@ -174,9 +178,9 @@ pub const FAMILIES: [Family; 11] = [
     },
     Family {
         name: "burst",
-        about: "one way or the other is congested 30 % of the time",
+        about: "a queue stands in one way or the other 30 % of the time, for 5 minutes",
         ways: ways(200.0, 100.0, 100.0),
-        weather: Weather::Congested { mean_us: 1_000.0 },
+        weather: Weather::Congested { standing_us: 1_000.0, mean_us: 300.0, for_s: 300, of_s: 1_000 },
         ..PLAIN
     },
     Family {
@@ -202,6 +206,13 @@ pub const FAMILIES: [Family; 11] = [
         ..PLAIN
     },
     Family { name: "quiet", about: "a cable and a good crystal", ways: ways(50.0, 5.0, 5.0), walk_ppb: 0.3, ..PLAIN },
+    Family {
+        name: "busy",
+        about: "one way or the other jitters by 2 ms 30 % of the time, for a minute",
+        ways: ways(200.0, 100.0, 100.0),
+        weather: Weather::Congested { standing_us: 0.0, mean_us: 2_000.0, for_s: 60, of_s: 200 },
+        ..PLAIN
+    },
     Family {
         name: "lossy",
         about: "two exchanges of five are lost",
@@ -369,17 +380,16 @@ fn weather(family: &Family, rng: &mut Rng) -> Vec<[Way; 2]> {
     let mut seconds = vec![family.ways; LENGTH_S];
     match family.weather {
         Weather::Steady => {}
-        Weather::Congested { mean_us } => {
-            let mut at = exponential(rng, FREE_S);
-            while at < LENGTH_S as f64 {
-                let until = at + exponential(rng, CONGESTED_S);
-                let which = usize::from(rng.bool());
-                for ways in &mut seconds[at as usize..(until as usize).min(LENGTH_S)] {
-                    if let Jitter::Exponential { spike_chance, spike_us, .. } = &mut ways[which].jitter {
+        Weather::Congested { standing_us, mean_us, for_s, of_s } => {
+            for span in seconds.chunks_mut(of_s) {
+                let (which, from) = (usize::from(rng.bool()), rng.usize(0..=span.len().saturating_sub(for_s)));
+                for ways in span.iter_mut().skip(from).take(for_s) {
+                    let way = &mut ways[which];
+                    way.minimal_us += standing_us;
+                    if let Jitter::Exponential { spike_chance, spike_us, .. } = &mut way.jitter {
                         (*spike_chance, *spike_us) = (1.0, mean_us);
                     }
                 }
-                at = until + exponential(rng, FREE_S);
             }
         }
         Weather::Detour { longer_us } => {

@@ -98,9 +98,17 @@ fn loss_congestion_and_detour_have_their_share() {
     assert!((share("wifi", &|_| true) - 0.98).abs() < 0.002);
     assert!((share("lossy", &|_| true) - 0.6).abs() < 0.005);
     let congested = |way: Way| matches!(way.jitter, Jitter::Exponential { spike_chance: 1.0, .. });
-    let either = share("burst", &|exchange| exchange.ways.into_iter().any(congested));
-    assert!((either - 0.3).abs() < 0.03, "{either}");
-    assert_eq!(share("burst", &|exchange| exchange.ways.into_iter().all(congested)), 0.0, "one way at a time");
+    for name in ["burst", "busy"] {
+        let either = share(name, &|exchange| exchange.ways.into_iter().any(congested));
+        assert!((either - 0.3).abs() < 0.03, "{name}: {either}");
+        assert_eq!(share(name, &|exchange| exchange.ways.into_iter().all(congested)), 0.0, "one way at a time");
+        for way in 0..2 {
+            let this = share(name, &|exchange| congested(exchange.ways[way]));
+            assert!((0.08..0.22).contains(&this), "{name}, way {way}: {this}");
+        }
+    }
+    let queue = |exchange: &Exchange| exchange.ways.iter().any(|way| way.minimal_us == 1_200.0);
+    assert_eq!(share("burst", &queue), share("burst", &|exchange| exchange.ways.into_iter().any(congested)));
     let longer = |exchange: &Exchange| exchange.ways.iter().all(|way| way.minimal_us == 500.0);
     assert_eq!(share("step", &longer), 2_400.0 / LENGTH_S as f64);
 }

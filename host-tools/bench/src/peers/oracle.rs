@@ -19,7 +19,7 @@ const PARTICLES: usize = 4_000;
 const KERNEL: f64 = 0.1;
 /// The table of a density begins 1 µs early, where rounding can put a stamp, and has this step.
 const STEP_US: f64 = 1.0 / 16.0;
-const TABLE: usize = 1_024;
+const TABLE: usize = 16_384;
 
 /// The contender.
 pub fn oracle() -> Contender {
