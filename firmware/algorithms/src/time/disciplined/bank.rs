@@ -35,6 +35,8 @@ const LEARNING: u32 = 64;
 /// The part by which each exchange then corrects it.
 const LEARNT: u32 = 50;
 
+/// So many without a near one: they are not believed to lean on the envelope.
+const QUIET_LEANS: u32 = 24;
 /// So many exchanges without a near one on both ways: the path has changed.
 const QUIET_BOTH: u32 = 128;
 /// The same on one way. A one-way congestion may last that long and costs nothing.
@@ -61,7 +63,7 @@ impl Delays {
 
     fn usual(&self) -> Usual {
         let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
-        Usual { delay_q8, inverse_q32: (1 << 40) / delay_q8 }
+        Usual { delay_q8, inverse_q32: (1 << 40) / delay_q8, leans: self.quiet < QUIET_LEANS }
     }
 
     fn learn(&mut self, met: &Met) {

@@ -59,6 +59,8 @@ pub(super) struct Usual {
     pub delay_q8: i64,
     /// One by that. q32.
     pub inverse_q32: i64,
+    /// Whether delays come near the shortest at present. While none does, they say nothing about it.
+    pub leans: bool,
 }
 
 /// What a bound did.
@@ -251,16 +253,17 @@ impl Model {
         let is_near = !is_beyond(delay_q24 - usual_q24 / 4, 3);
         let is_far = is_beyond(delay_q24 - FAR * usual_q24, 6);
         if is_far {
-            self.merit_q16 -= FAR << 16;
+            self.merit_q16 -= if usual.leans { FAR << 16 } else { 0 };
             return Met { delay_q24, is_near, is_far };
         }
-        let lean_q24 = mul(seen.variance_q24, usual.inverse_q32, 32);
+        let inverse_q32 = if usual.leans { usual.inverse_q32 } else { 0 };
+        let lean_q24 = mul(seen.variance_q24, inverse_q32, 32);
         if is_beyond(delay_q24 - lean_q24, TAIL_MAX) {
             // Nothing is cut off; what is there leans.
-            self.lean(&seen, usual.inverse_q32);
-            self.merit_q16 += mul(lean_q24 / 2 - delay_q24, usual.inverse_q32, 40);
+            self.lean(&seen, inverse_q32);
+            self.merit_q16 += mul(lean_q24 / 2 - delay_q24, inverse_q32, 40);
         } else {
-            self.cut(&seen, delay_q24, lean_q24, usual.inverse_q32);
+            self.cut(&seen, delay_q24, lean_q24, inverse_q32);
         }
         Met { delay_q24, is_near, is_far }
     }
