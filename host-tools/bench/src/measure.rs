@@ -136,8 +136,7 @@ impl<'a> Watch<'a> {
             let (from, to) = (self.trace.crystal.reference_at(tick), self.trace.crystal.reference_at(tick + 1));
             self.violations += u64::from(earliest.us() > from || latest.us() < to.floor());
             if tick >= self.settled_from && self.peer.is_locked() {
-                let middle = shown.unwrap_or(earliest);
-                self.half_widths_us.push((latest.us() - middle.us()).max(middle.us() - earliest.us()));
+                self.half_widths_us.push((latest.us() - earliest.us()) / 2.0);
             }
         }
         shown
