@@ -34,6 +34,11 @@ pub trait Peer {
         None
     }
 
+    /// Another clock in the same state; where nothing can be copied, the bench makes one and feeds it the same.
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        None
+    }
+
     /// The width of the interval is the one to be judged.
     fn is_locked(&self) -> bool {
         true

@@ -14,6 +14,7 @@ use clock_bound::daemon::{
 /// It halves intervals of its counter and of time in whole units: in nanoseconds it loses nothing by that.
 const NS: i64 = 1_000;
 
+#[derive(Clone)]
 struct FeedForward(ff::Ntp);
 
 /// The contenders.
@@ -54,6 +55,10 @@ impl Peer for FeedForward {
         if let Some(event) = event.build() {
             self.0.feed(event);
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        Some(Box::new(self.clone()))
     }
 
     fn read(&mut self, tick: u64) -> Option<Fine> {

@@ -8,6 +8,7 @@ use crate::{
 use compasso_algorithms::time::SoftwareClock;
 use compasso_wire::{ClusterTime, Instant};
 
+#[derive(Clone)]
 struct Cristian {
     clock: SoftwareClock,
     slews: bool,
@@ -40,6 +41,10 @@ impl Peer for Cristian {
             }
             Some(_) | None => self.clock.set(now, time),
         }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        Some(Box::new(self.clone()))
     }
 
     fn read(&mut self, tick: u64) -> Option<Fine> {

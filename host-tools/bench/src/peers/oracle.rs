@@ -32,6 +32,7 @@ pub fn oracle() -> Contender {
 }
 
 /// The density of a way's jitter, logarithmic, as the stamps have it.
+#[derive(Clone)]
 struct Density {
     jitter: Jitter,
     table: Vec<f64>,
@@ -80,6 +81,7 @@ struct Belief {
     mean: Particle,
 }
 
+#[derive(Clone)]
 struct Oracle {
     family: &'static Family,
     rng: Rng,
@@ -221,6 +223,10 @@ impl Peer for Oracle {
         self.weigh(exchange);
         let mean = self.settle();
         self.belief = Some(Belief { second: exchange.second, asked: exchange.h1, mean });
+    }
+
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        Some(Box::new(self.clone()))
     }
 
     fn read(&mut self, tick: u64) -> Option<Fine> {

@@ -7,6 +7,7 @@ use crate::{
 use compasso_algorithms::time::disciplined::{self, DRIFT_DEFAULT_PPM, Disciplined};
 use compasso_wire::{ClusterTime, Instant};
 
+#[derive(Clone)]
 struct Ours(Disciplined);
 
 /// The contender.
@@ -28,6 +29,10 @@ impl Peer for Ours {
             arrived: Instant(exchange.h4),
             error_us: 0,
         });
+    }
+
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        Some(Box::new(self.clone()))
     }
 
     fn read(&mut self, tick: u64) -> Option<Fine> {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 const POINTS: usize = 8;
 
+#[derive(Clone)]
 struct Regression {
     /// The counter, and how far the reference is ahead of it.
     points: VecDeque<(u64, f64)>,
@@ -31,6 +32,10 @@ impl Peer for Regression {
         }
         let ahead = exchange.middle_half_us() as f64 / 2.0 - exchange.h4 as f64;
         self.points.push_back((exchange.h4, ahead));
+    }
+
+    fn fork(&self) -> Option<Box<dyn Peer>> {
+        Some(Box::new(self.clone()))
     }
 
     fn read(&mut self, tick: u64) -> Option<Fine> {
