@@ -74,3 +74,73 @@ pub fn judge(results: &[Results], seeds: usize) -> Vec<Verdict> {
     }
     verdicts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        families::by_name,
+        measure::Measured,
+        run::{Results, Row},
+    };
+
+    /// Ours, one rival and the oracle on `lan`, with what a test wants of ours.
+    fn lan(ours: Measured) -> Vec<Results> {
+        let family = by_name("lan").expect("there is this family");
+        let p99 = |p99_us: f64| Measured { p99_us, ..Measured::default() };
+        let row = |peer, rival, measured| Row { peer, rival, measured };
+        let rows = vec![
+            row("ours", false, ours),
+            row("cristian-step", false, p99(0.1)),
+            row("ntp-proto", true, p99(12.0)),
+            row("clock-bound", true, p99(6.0)),
+            row("oracle", false, p99(2.0)),
+        ];
+        vec![Results { family, rows }]
+    }
+
+    fn good() -> Measured {
+        Measured {
+            p99_us: 3.0,
+            bound_violations: Some(0),
+            half_width_ratio: Some(1.1),
+            holdover_us: [1.0, 10.0, 40.0],
+            ..Measured::default()
+        }
+    }
+
+    fn broken(ours: Measured, seeds: usize) -> Vec<String> {
+        let verdicts = judge(&lan(ours), seeds);
+        verdicts.into_iter().filter(|verdict| !verdict.held()).map(|verdict| verdict.what).collect()
+    }
+
+    #[test]
+    fn what_is_just_within_its_limits_holds() {
+        assert_eq!(broken(good(), 5), Vec::<String>::new());
+        assert_eq!(judge(&lan(good()), 5).len(), 7);
+    }
+
+    #[test]
+    fn each_limit_can_be_broken_alone() {
+        let cases = [
+            (Measured { backward_steps: 1, ..good() }, "backward steps"),
+            (Measured { bound_violations: Some(1), ..good() }, "bound violations"),
+            (Measured { bound_violations: None, ..good() }, "bound violations"),
+            (Measured { half_width_ratio: Some(1.101), ..good() }, "half width over half of the smallest round trip"),
+            (Measured { holdover_us: [1.0, 10.1, 40.0], ..good() }, "µs off 600 s after the last exchange"),
+            (Measured { holdover_us: [1.0, 10.0, 40.1], ..good() }, "µs off 1,800 s after the last exchange"),
+        ];
+        for (ours, what) in cases {
+            assert_eq!(broken(ours, 5), [what]);
+        }
+        let both = ["p99 over the best peer's (clock-bound)", "p99 over the oracle's"];
+        assert_eq!(broken(Measured { p99_us: 3.1, ..good() }, 5), both);
+        assert_eq!(broken(Measured { p99_us: f64::INFINITY, ..good() }, 5), both);
+    }
+
+    #[test]
+    fn a_ratio_over_few_seeds_is_not_judged_but_a_promise_is() {
+        assert_eq!(broken(Measured { p99_us: 99.0, ..good() }, 4), Vec::<String>::new());
+        assert_eq!(broken(Measured { backward_steps: 1, ..good() }, 1), ["backward steps"]);
+    }
+}

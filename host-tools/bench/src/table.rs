@@ -95,7 +95,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The document.
+/// The document; `exit` is the exit status that goes with it.
 #[must_use]
 pub fn document(results: &[Results], seeds: &[u64], contenders: &[Contender], verdicts: &[Verdict]) -> Value {
     let family = |of: &Results| {
@@ -121,6 +121,7 @@ pub fn document(results: &[Results], seeds: &[u64], contenders: &[Contender], ve
         "seeds": seeds,
         "parameters": parameters,
         "verdicts": verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "exit": u8::from(verdicts.iter().any(|verdict| !verdict.held())),
     })
 }
 
