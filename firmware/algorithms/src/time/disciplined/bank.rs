@@ -141,13 +141,18 @@ impl Bank {
         [&mut self.steady, &mut self.warming, &mut self.nervous]
     }
 
-    /// A new reference, `offset_q24` ahead by what its first exchange says: the rate is kept.
-    pub(super) fn restart(&mut self, offset_q24: i64, rtt_us: i64, spread_us: i64) {
+    /// A new reference, `offset_q24` ahead as far as is known, after `idle` without one: the rate is kept.
+    pub(super) fn restart(&mut self, offset_q24: i64, rtt_us: i64, spread_us: i64, idle_q32: i64) {
         // The shortest delay is unknown, but below half of this round trip.
         let delay_q24 = (rtt_us << 23) / 5 * 4;
-        self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us));
+        self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us, idle_q32));
         let usual_q8 = (rtt_us << 5).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
         (self.there, self.back) = (Delays { usual_q8, ..Delays::NONE }, Delays { usual_q8, ..Delays::NONE });
+    }
+
+    /// Time began with this crystal: who follows it continues its rate.
+    pub(super) fn know_rate(&mut self) {
+        self.all().into_iter().for_each(Model::know_rate);
     }
 
     /// Something happened that the rate does not explain.

@@ -70,6 +70,12 @@ impl Bound {
         self.is_set = false;
     }
 
+    /// The reference was this node: its time is known, and from now on its rate is not.
+    pub(super) fn pin(&mut self) {
+        self.now = Pair { above_q16: 1 << 16, below_q16: 0 };
+        (self.above_rate_q32, self.below_rate_q32) = (self.limit_q32, -self.limit_q32);
+    }
+
     pub(super) fn rebase(&mut self, by_us: i64) {
         for pair in [&mut self.now, &mut self.first] {
             pair.above_q16 -= by_us << 16;

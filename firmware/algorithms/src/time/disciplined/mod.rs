@@ -180,10 +180,8 @@ impl Disciplined {
             .map(|(shown_us, fraction_q32)| (i128::from(shown_us) << 16) + i128::from(fraction_q32 >> 16))
     }
 
-    /// Where the reference's time lies for certain.
-    ///
-    /// Between a hand-over and the first exchange with the new reference that is the old one's time, and as
-    /// much again for the new one, which followed it too.
+    /// Where the reference's time lies for certain: that of the last exchange, also after a hand-over, until
+    /// the first one with the new reference.
     #[must_use]
     pub fn interval(&self, now: Instant) -> Option<Interval> {
         let best = self.read(now)?;
@@ -192,11 +190,9 @@ impl Disciplined {
         }
         let age_us = since_us(now, self.last).max(0) as u64;
         let (above_q16, below_q16) = self.bound.after(seconds_q32(age_us));
-        let twice_q16 = if self.role == Role::Waiting { (above_q16 - below_q16) / 2 } else { 0 };
         let at = |offset_us: i64| ClusterTime((now.0 as i64).wrapping_add(self.zero_us).wrapping_add(offset_us));
-        // Upwards: a microsecond more, as the hardware time is only known to one.
-        let latest = at(((above_q16 + twice_q16) >> 16) + 2);
-        let earliest = at((below_q16 - twice_q16) >> 16);
+        // Upwards, and a microsecond more, as the hardware time is only known to one.
+        let (earliest, latest) = (at(below_q16 >> 16), at((above_q16 >> 16) + 2));
         Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
     }
 
@@ -227,7 +223,14 @@ impl Disciplined {
     /// Another reference, which continues the time of the last one: the rate is kept, the envelope begins
     /// anew, and what the clock shows goes on.
     pub fn hand_over(&mut self, now: Instant) {
-        let _ = now;
+        if self.role == Role::Leading
+            && let Some((shown_us, _)) = self.shown.read(now)
+        {
+            self.zero_us = shown_us.wrapping_sub(now.0 as i64);
+            self.last = now;
+            self.bound.pin();
+        }
+        self.exchanges = 0;
         self.role = Role::Waiting;
     }
 
@@ -235,7 +238,8 @@ impl Disciplined {
     /// rate that was learnt. Where there was no time yet, it begins with the hardware clock's.
     pub fn lead(&mut self, now: Instant) {
         if !self.shown.is_set() {
-            self.shown.set(now, now.0 as i64, 0);
+            self.shown.set(now, now.0 as i64, 0, 0);
+            self.bank.know_rate();
             self.last = now;
         }
         self.role = Role::Leading;
@@ -266,7 +270,7 @@ impl Disciplined {
         let (shown_us, fraction_q32) = match self.shown.read(exchange.arrived) {
             Some(shown) => shown,
             None => {
-                self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0);
+                self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0, 0);
                 (arrived_us.wrapping_add(middle_us), 0)
             }
         };
@@ -279,7 +283,8 @@ impl Disciplined {
             self.zero_us = middle_us;
             0
         };
-        self.bank.restart(guess_q24, rtt_us.max(1), spread_us);
+        let idle_us = since_us(exchange.arrived, self.last).max(0) as u64;
+        self.bank.restart(guess_q24, rtt_us.max(1), spread_us, seconds_q32(idle_us));
         self.bound.forget();
         self.exchanges = 0;
         self.proven = exchange.arrived;
@@ -327,9 +332,8 @@ impl Disciplined {
         if !self.is_locked && locks {
             self.is_locked = true;
             if missing_q24 >> 24 > STEP_MIN_US {
-                self.shown.set(begins, target_us.wrapping_add(then_q24 >> 24), (then_q24 & 0xff_ffff) << 8);
-                self.shown.follow(begins, rate_q32, 0);
-                return;
+                let fraction_q32 = (then_q24 & 0xff_ffff) << 8;
+                return self.shown.set(begins, target_us.wrapping_add(then_q24 >> 24), fraction_q32, rate_q32);
             }
         }
         // After a hand-over the envelope is still wide: the rate is what is known.

@@ -140,8 +140,9 @@ impl Model {
         wander.trend_q48 << (TREND_S_LOG2 - 1)
     }
 
-    /// Begins with another reference or path: the rate is kept, `θ` and `d` are guessed anew.
-    pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64) {
+    /// Begins with another reference: the rate is kept but ages, `θ` and `d` are guessed anew.
+    pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64, idle_q32: i64) {
+        self.rr = self.rr.saturating_add(mul(self.wander.rate_q40, idle_q32, 32)).min(VARIANCE_MAX_Q24);
         (self.offset_q24, self.delay_q24, self.trend_q36) = (offset_q24, delay_q24, 0);
         (self.tr, self.tc, self.td, self.rc, self.rd, self.cd) = (0, 0, 0, 0, 0, 0);
         self.cc = Model::settled_trend(self.wander);
@@ -158,6 +159,11 @@ impl Model {
         let doubt = mul(delay_q24, delay_q24, 28);
         self.tt = self.tt.saturating_add(doubt).min(VARIANCE_MAX_Q24);
         self.dd = self.dd.saturating_add(doubt).min(VARIANCE_MAX_Q24);
+    }
+
+    /// The reference's rate is this crystal's, to 1 ppm.
+    pub(super) fn know_rate(&mut self) {
+        (self.rate_q32, self.rr) = (0, 1 << 40);
     }
 
     /// Doubts the rate by 10 ppm: something happened that nothing explains.

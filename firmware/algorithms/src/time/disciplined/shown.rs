@@ -77,14 +77,12 @@ impl Shown {
         self.is_set.then(|| if is_before { self.before.read(now.0) } else { self.piece.read(now.0) })
     }
 
-    /// Sets the clock: at first, or forward.
-    pub(super) fn set(&mut self, now: Instant, shown_us: i64, fraction_q32: i64) {
-        self.before = self.piece;
-        self.piece = Piece { from: now.0, shown_us, fraction_q32, ..Piece::NONE };
-        if !self.is_set {
-            self.before = self.piece;
-        }
-        self.is_set = true;
+    /// Sets the clock at first, or forward, to run at this rate (µs/s, q32) from then on.
+    pub(super) fn set(&mut self, now: Instant, shown_us: i64, fraction_q32: i64, rate_q32: i64) {
+        let rate_q52 = mul(rate_q32, SHARE, 40);
+        let piece = Piece { from: now.0, shown_us, fraction_q32, rate_q52, ..Piece::NONE };
+        self.before = if self.is_set { self.piece } else { piece };
+        (self.piece, self.is_set) = (piece, true);
     }
 
     /// When a piece that an exchange causes begins.
