@@ -3,14 +3,14 @@
 //!
 //! A quiet crystal deserves a long memory, one that warms up a short one, and nobody says which this is.
 //! So all three are reckoned, each is credited with the likelihood of what came, and the best one tells the
-//! time. Credit fades within about 100 s. The steadier one is preferred: a more nervous one must have done
+//! time. Credit fades within about two minutes. The steadier one is preferred: a more nervous one must have done
 //! better by more than chance does.
 //!
 //! Delays: the usual one is the median beyond the shortest, which congestion moves little. Where nothing
 //! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
 //! the path is longer, and the envelope is redrawn where the least delays were since.
 
-use super::fixed::mul;
+use super::fixed::times_q8;
 use super::model::{Met, Model, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
@@ -27,8 +27,8 @@ const PREFERENCE_Q16: i64 = 4 << 16;
 /// And by how much any other, so that chance does not swing them: e. q16.
 const INERTIA_Q16: i64 = 1 << 16;
 
-/// One by the seconds within which credit fades, q32.
-const FADING_Q32: i64 = (1 << 32) / 100;
+/// Credit fades within so many seconds: 2⁷.
+const FADING_S_LOG2: u32 = 7;
 
 /// Exchanges in which what is usual is still being learnt.
 const LEARNING: u32 = 64;
@@ -169,10 +169,10 @@ impl Bank {
     /// came near the shortest delay.
     pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> bool {
         let (there, back) = (self.there.usual(), self.back.usual());
-        let fading = mul(dt_q32.min(GAP_Q32), FADING_Q32, 32);
+        let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
         let best = self.best;
         let [steady, warming, nervous] = self.all().map(|model| {
-            model.merit_q16 -= mul(model.merit_q16, fading, 32);
+            model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
             if dt_q32 > GAP_Q32 {
                 model.coast(dt_q32);
             } else {

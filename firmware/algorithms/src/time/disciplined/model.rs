@@ -14,7 +14,7 @@
 //! says that crystals wander (the noises below). Both directions share `d`: once the long run has shown
 //! it, each direction tells the time by itself, and the one that jitters less tells it better.
 
-use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul};
+use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul, times_q8};
 
 /// How a crystal wanders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +37,8 @@ const ROUNDING_Q24: i64 = (1 << 24) / 6;
 /// A delay beyond so many usual ones says that the network was busy, and nothing else.
 const FAR: i64 = 6;
 
-/// No deviation of `θ` or `d` is taken for greater: 2¹⁸ µs, squared, q24.
-const VARIANCE_MAX_Q24: i64 = 1 << 60;
+/// No deviation of `θ` or `d` is taken for greater: 2¹⁷ µs, squared, q24.
+const VARIANCE_MAX_Q24: i64 = 1 << 58;
 
 /// A logarithm of a likelihood below this is as bad as any.
 const COST_MAX_Q16: i64 = 64 << 16;
@@ -176,26 +176,24 @@ impl Model {
         self.rr
     }
 
-    /// Lets `dt` pass.
+    /// Lets `dt` pass: at most half a minute, as trends do not outlast more.
     pub(super) fn predict(&mut self, dt_q32: i64) {
+        let dt_q8 = dt_q32 >> 24;
         let has_trend = self.wander.trend_q48 != 0;
-        if has_trend {
-            self.bend(dt_q32 >> 1);
-        }
         // θ += r·dt
         self.offset_q24 += mul(self.rate_q32, dt_q32, 40);
         let before = self.tr;
         self.tr += mul(self.rr, dt_q32, 40);
         self.tt += mul(before + self.tr, dt_q32, 40);
-        self.tc += mul(self.rc, dt_q32, 40);
         self.td += mul(self.rd, dt_q32, 40);
         if has_trend {
-            self.bend(dt_q32 >> 1);
-            self.fade(dt_q32);
-            self.cc += mul(self.wander.trend_q48, dt_q32, 32);
+            self.tc += mul(self.rc, dt_q32, 40);
+            self.bend(dt_q32);
+            self.fade(dt_q8);
+            self.cc += times_q8(self.wander.trend_q48, dt_q8);
         }
-        self.rr += mul(self.wander.rate_q40, dt_q32, 32);
-        self.dd += mul(DELAY_WANDER_Q24, dt_q32, 32);
+        self.rr += times_q8(self.wander.rate_q40, dt_q8);
+        self.dd += times_q8(DELAY_WANDER_Q24, dt_q8);
         self.tt = self.tt.min(VARIANCE_MAX_Q24);
         self.dd = self.dd.min(VARIANCE_MAX_Q24);
     }
@@ -211,9 +209,8 @@ impl Model {
     }
 
     /// `c` goes back to 0.
-    fn fade(&mut self, dt_q32: i64) {
-        let by = dt_q32.min(1 << (31 + TREND_S_LOG2));
-        let part = |value: i64| mul(value, by, 32 + TREND_S_LOG2);
+    fn fade(&mut self, dt_q8: i64) {
+        let part = |value: i64| times_q8(value >> TREND_S_LOG2, dt_q8);
         self.trend_q36 -= part(self.trend_q36);
         self.tc -= part(self.tc);
         self.rc -= part(self.rc);
@@ -277,8 +274,10 @@ impl Model {
     fn lean(&mut self, seen: &Seen, inverse_q32: i64) {
         self.offset_q24 += mul(seen.offset, inverse_q32, 32);
         self.rate_q32 += mul(seen.rate, inverse_q32, 32);
-        self.trend_q36 += mul(seen.trend, inverse_q32, 32);
         self.delay_q24 += mul(seen.delay, inverse_q32, 32);
+        if self.wander.trend_q48 != 0 {
+            self.trend_q36 += mul(seen.trend, inverse_q32, 32);
+        }
     }
 
     fn cut(&mut self, seen: &Seen, delay_q24: i64, lean_q24: i64, inverse_q32: i64) {
