@@ -30,6 +30,9 @@ const INERTIA_Q16: i64 = 1 << 16;
 /// Credit fades within so many seconds: 2⁷.
 const FADING_S_LOG2: u32 = 7;
 
+/// So many deviations of the rate are doubted.
+const DEVIATIONS: i64 = 3;
+
 /// Exchanges in which what is usual is still being learnt.
 const LEARNING: u32 = 64;
 /// The part by which each exchange then corrects it.
@@ -130,6 +133,14 @@ impl Bank {
             Best::Warming => &self.warming,
             Best::Nervous => &self.nervous,
         }
+    }
+
+    /// Between which the rate is, µs/s, q32: what the best one believes, and also what the one believes that
+    /// would notice first if the crystal began to warm up.
+    pub(super) fn rate_within(&self) -> (i64, i64) {
+        let (least, most) = self.best().rate_within(DEVIATIONS);
+        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS);
+        (least.min(least_warming), most.max(most_warming))
     }
 
     /// The crystal behaves as the steadiest hypothesis says.

@@ -199,7 +199,7 @@ impl Disciplined {
     /// How much faster the reference runs than this crystal, in parts per billion.
     #[must_use]
     pub fn rate_ppb(&self) -> Option<i64> {
-        self.shown.is_set().then(|| mul(self.bank.best().rate_q32, 1000, 32))
+        self.shown.is_set().then(|| mul::<32>(self.bank.best().rate_q32, 1000))
     }
 
     /// The clock has found its first reference; from then on it is never set any more.
@@ -251,7 +251,7 @@ impl Disciplined {
         let handling_us = exchange.answered.0.wrapping_sub(exchange.received.0);
         let is_backwards = since_us(arrived, asked) < 0 || handling_us < 0;
         // Crystals within the declared drift count the handling differently, and stamps are whole.
-        let least_us = -2 - mul(handling_us, i64::from(2 * DRIFT_MAX_PPM), 20);
+        let least_us = -2 - mul::<20>(handling_us, i64::from(2 * DRIFT_MAX_PPM));
         if is_backwards || rtt_us < least_us {
             Some(Refusal::Impossible)
         } else if self.role == Role::Following && since_us(arrived, self.last) <= 0 {
@@ -267,13 +267,11 @@ impl Disciplined {
     fn begin(&mut self, exchange: &Exchange, rtt_us: i64) {
         let middle_us = self.middle_us(exchange);
         let arrived_us = exchange.arrived.0 as i64;
-        let (shown_us, fraction_q32) = match self.shown.read(exchange.arrived) {
-            Some(shown) => shown,
-            None => {
-                self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0, 0);
-                (arrived_us.wrapping_add(middle_us), 0)
-            }
-        };
+        if !self.shown.is_set() {
+            self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0, 0);
+            self.last = exchange.arrived;
+        }
+        let (shown_us, fraction_q32) = self.shown.read(exchange.arrived).unwrap_or((0, 0));
         self.zero_us = shown_us.wrapping_sub(arrived_us);
         let off_us = middle_us.wrapping_sub(self.zero_us);
         let spread_us = off_us.saturating_abs().saturating_add(rtt_us / 2 + 1);
@@ -293,8 +291,11 @@ impl Disciplined {
 
     /// Bounds into envelope and models. True if they contradict what was known.
     fn take(&mut self, exchange: &Exchange, rtt_us: i64, gap_q32: i64) -> bool {
-        let above_us = exchange.received.0.wrapping_sub(exchange.asked.0 as i64).wrapping_sub(self.zero_us);
-        let below_us = exchange.answered.0.wrapping_sub(exchange.arrived.0 as i64).wrapping_sub(self.zero_us);
+        let from_zero = |time: ClusterTime, at: Instant| {
+            time.0.wrapping_sub(at.0 as i64).wrapping_sub(self.zero_us).clamp(-OFFSET_MAX_US, OFFSET_MAX_US)
+        };
+        let above_us = from_zero(exchange.received, exchange.asked);
+        let below_us = from_zero(exchange.answered, exchange.arrived);
         let error_us = i64::from(exchange.error_us) + 1; // Stamps are whole microseconds.
         let span_q32 = seconds_q32(since_us(exchange.arrived, exchange.asked) as u64);
         let contradicts = self.bound.exchange(gap_q32, above_us + error_us, below_us - error_us, span_q32);
@@ -312,9 +313,9 @@ impl Disciplined {
         self.zero_us = self.zero_us.wrapping_add(whole_us);
         self.bank.rebase(whole_us);
         self.bound.rebase(whole_us);
-        let best = self.bank.best();
+        let (least_q32, most_q32) = self.bank.rate_within();
         let unproven_q32 = seconds_q32(since_us(self.last, self.proven) as u64);
-        self.bound.tell_rate(best.rate_q32, best.rate_variance_q40(), unproven_q32);
+        self.bound.tell_rate(least_q32, most_q32, unproven_q32);
         false
     }
 
@@ -326,7 +327,7 @@ impl Disciplined {
         let begins = Shown::begins(arrived);
         let Some((shown_us, fraction_q32)) = self.shown.read(begins) else { return };
         let target_us = (begins.0 as i64).wrapping_add(self.zero_us);
-        let then_q24 = offset_q24 + mul(rate_q32, seconds_q32(since_us(begins, arrived) as u64), 40);
+        let then_q24 = offset_q24 + mul::<40>(rate_q32, seconds_q32(since_us(begins, arrived) as u64));
         let far_us = target_us.wrapping_sub(shown_us).clamp(-FAR_MAX_US, FAR_MAX_US);
         let missing_q24 = (far_us << 24) + then_q24 - (fraction_q32 >> 8);
         if !self.is_locked && locks {
@@ -357,6 +358,9 @@ impl Default for Disciplined {
 
 /// A guess that is farther off is no guess.
 const SPREAD_MAX_US: i64 = 100_000;
+
+/// What is farther off contradicts everything, however far it is: an hour.
+const OFFSET_MAX_US: i64 = 1 << 32;
 
 /// A correction of more is cut off: it takes weeks in any case.
 const FAR_MAX_US: i64 = 1 << 36;

@@ -14,7 +14,7 @@
 //! says that crystals wander (the noises below). Both directions share `d`: once the long run has shown
 //! it, each direction tells the time by itself, and the one that jitters less tells it better.
 
-use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul, times_q8};
+use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul, scaled, times_q8};
 
 /// How a crystal wanders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,16 @@ const FAR: i64 = 6;
 
 /// No deviation of `θ` or `d` is taken for greater: 2¹⁷ µs, squared, q24.
 const VARIANCE_MAX_Q24: i64 = 1 << 58;
+
+/// No deviation of `r` is taken for greater: 2¹⁰ ppm, squared, q40.
+const RATE_VARIANCE_MAX_Q40: i64 = 1 << 60;
+
+/// No offset or delay is greater: an hour, µs. q24.
+const OFFSET_MAX_Q24: i64 = 1 << 56;
+/// No two crystals part faster: 2000 ppm. µs/s, q32.
+const RATE_MAX_Q32: i64 = 2000 << 32;
+/// No rate changes faster: 1 ppm in a second. µs/s², q36.
+const TREND_MAX_Q36: i64 = 1 << 36;
 
 /// A logarithm of a likelihood below this is as bad as any.
 const COST_MAX_Q16: i64 = 64 << 16;
@@ -142,7 +152,7 @@ impl Model {
 
     /// Begins with another reference: the rate is kept but ages, `θ` and `d` are guessed anew.
     pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64, idle_q32: i64) {
-        self.rr = self.rr.saturating_add(mul(self.wander.rate_q40, idle_q32, 32)).min(VARIANCE_MAX_Q24);
+        self.rr = self.rr.saturating_add(mul::<32>(self.wander.rate_q40, idle_q32)).min(RATE_VARIANCE_MAX_Q40);
         (self.offset_q24, self.delay_q24, self.trend_q36) = (offset_q24, delay_q24, 0);
         (self.tr, self.tc, self.td, self.rc, self.rd, self.cd) = (0, 0, 0, 0, 0, 0);
         self.cc = Model::settled_trend(self.wander);
@@ -156,7 +166,7 @@ impl Model {
     pub(super) fn redraw(&mut self, offset_q24: i64, delay_q24: i64) {
         self.offset_q24 += offset_q24;
         self.delay_q24 += delay_q24;
-        let doubt = mul(delay_q24, delay_q24, 28);
+        let doubt = mul::<28>(delay_q24, delay_q24);
         self.tt = self.tt.saturating_add(doubt).min(VARIANCE_MAX_Q24);
         self.dd = self.dd.saturating_add(doubt).min(VARIANCE_MAX_Q24);
     }
@@ -176,36 +186,46 @@ impl Model {
         self.rr
     }
 
+    /// The rate, and so many deviations of it, µs/s. q32.
+    pub(super) fn rate_within(&self, deviations: i64) -> (i64, i64) {
+        let deviation_q32 = self.rr.max(0).isqrt() << 12;
+        (self.rate_q32 - deviations * deviation_q32, self.rate_q32 + deviations * deviation_q32)
+    }
+
     /// Lets `dt` pass: at most half a minute, as trends do not outlast more.
     pub(super) fn predict(&mut self, dt_q32: i64) {
         let dt_q8 = dt_q32 >> 24;
         let has_trend = self.wander.trend_q48 != 0;
         // θ += r·dt
-        self.offset_q24 += mul(self.rate_q32, dt_q32, 40);
+        self.offset_q24 += mul::<40>(self.rate_q32, dt_q32);
         let before = self.tr;
-        self.tr += mul(self.rr, dt_q32, 40);
-        self.tt += mul(before + self.tr, dt_q32, 40);
-        self.td += mul(self.rd, dt_q32, 40);
+        self.tr += mul::<40>(self.rr, dt_q32);
+        self.tt += mul::<40>(before + self.tr, dt_q32);
+        self.td += mul::<40>(self.rd, dt_q32);
         if has_trend {
-            self.tc += mul(self.rc, dt_q32, 40);
+            self.tc += mul::<40>(self.rc, dt_q32);
             self.bend(dt_q32);
             self.fade(dt_q8);
             self.cc += times_q8(self.wander.trend_q48, dt_q8);
         }
         self.rr += times_q8(self.wander.rate_q40, dt_q8);
         self.dd += times_q8(DELAY_WANDER_Q24, dt_q8);
-        self.tt = self.tt.min(VARIANCE_MAX_Q24);
+        if self.tt > VARIANCE_MAX_Q24 {
+            // All is forgotten, also what goes with what.
+            (self.tt, self.tr, self.tc, self.td) = (VARIANCE_MAX_Q24, 0, 0, 0);
+        }
+        self.rr = self.rr.min(RATE_VARIANCE_MAX_Q40);
         self.dd = self.dd.min(VARIANCE_MAX_Q24);
     }
 
     /// `r += c·dt`.
     fn bend(&mut self, dt_q32: i64) {
-        self.rate_q32 += mul(self.trend_q36, dt_q32, 36);
+        self.rate_q32 += mul::<36>(self.trend_q36, dt_q32);
         let before = self.rc;
-        self.rc += mul(self.cc, dt_q32, 36);
-        self.rr += mul(before + self.rc, dt_q32, 36);
-        self.tr += mul(self.tc, dt_q32, 36);
-        self.rd += mul(self.cd, dt_q32, 36);
+        self.rc += mul::<36>(self.cc, dt_q32);
+        self.rr += mul::<36>(before + self.rc, dt_q32);
+        self.tr += mul::<36>(self.tc, dt_q32);
+        self.rd += mul::<36>(self.cd, dt_q32);
     }
 
     /// `c` goes back to 0.
@@ -229,6 +249,14 @@ impl Model {
         let dt_s = dt_q32 >> 32;
         self.tt = self.tt.saturating_add((wander.rate_q40 * dt_s * dt_s * dt_s / 3) >> 16).min(VARIANCE_MAX_Q24);
         self.cc = Model::settled_trend(wander);
+    }
+
+    /// Keeps what wild stamps claim within what can be reckoned with.
+    fn confine(&mut self) {
+        self.offset_q24 = self.offset_q24.clamp(-OFFSET_MAX_Q24, OFFSET_MAX_Q24);
+        self.rate_q32 = self.rate_q32.clamp(-RATE_MAX_Q32, RATE_MAX_Q32);
+        self.trend_q36 = self.trend_q36.clamp(-TREND_MAX_Q36, TREND_MAX_Q36);
+        self.delay_q24 = self.delay_q24.clamp(0, OFFSET_MAX_Q24);
     }
 
     fn see(&self, way: Way) -> Seen {
@@ -260,11 +288,11 @@ impl Model {
             return Met { delay_q24, is_near, is_far };
         }
         let inverse_q32 = if usual.leans { usual.inverse_q32 } else { 0 };
-        let lean_q24 = mul(seen.variance_q24, inverse_q32, 32);
+        let lean_q24 = mul::<32>(seen.variance_q24, inverse_q32);
         if is_beyond(delay_q24 - lean_q24, TAIL_MAX) {
             // Nothing is cut off; what is there leans.
             self.lean(&seen, inverse_q32);
-            self.merit_q16 += mul(lean_q24 / 2 - delay_q24, inverse_q32, 40);
+            self.merit_q16 += mul::<40>(lean_q24 / 2 - delay_q24, inverse_q32);
         } else {
             self.cut(&seen, delay_q24, lean_q24, inverse_q32);
         }
@@ -272,11 +300,11 @@ impl Model {
     }
 
     fn lean(&mut self, seen: &Seen, inverse_q32: i64) {
-        self.offset_q24 += mul(seen.offset, inverse_q32, 32);
-        self.rate_q32 += mul(seen.rate, inverse_q32, 32);
-        self.delay_q24 += mul(seen.delay, inverse_q32, 32);
+        self.offset_q24 += mul::<32>(seen.offset, inverse_q32);
+        self.rate_q32 += mul::<32>(seen.rate, inverse_q32);
+        self.delay_q24 += mul::<32>(seen.delay, inverse_q32);
         if self.wander.trend_q48 != 0 {
-            self.trend_q36 += mul(seen.trend, inverse_q32, 32);
+            self.trend_q36 += mul::<32>(seen.trend, inverse_q32);
         }
     }
 
@@ -288,7 +316,7 @@ impl Model {
             let tail = Tail::at(alpha_q12);
             moved_q24 = lean_q24 - ((deviation_q12 * tail.mean_q16) >> 4);
             narrowed_q16 = tail.narrowed_q16;
-            merit_q16 = mul(lean_q24 / 2 - delay_q24, inverse_q32, 40) - tail.cost_q16;
+            merit_q16 = mul::<40>(lean_q24 / 2 - delay_q24, inverse_q32) - tail.cost_q16;
         } else {
             // Far out the bell curve is an exponential: it ends at the bound, and its mean is this far inside.
             moved_q24 = delay_q24 - (deviation_q12 << 24) / -alpha_q12;
@@ -307,24 +335,25 @@ impl Model {
         let zeros = seen.variance_q24.leading_zeros();
         let mantissa = ((seen.variance_q24 as u64) << zeros) >> 32;
         let inverse = (i64::MAX as u64 / mantissa.max(1)) as i64;
-        let gain = |covariance: i64| mul(covariance, inverse, 65 - zeros);
+        let gain = |covariance: i64| scaled(covariance, inverse, 65 - zeros);
         let (go, gr, gc, gd) = (gain(seen.offset), gain(seen.rate), gain(seen.trend), gain(seen.delay));
-        self.offset_q24 += mul(go, moved_q24, 30);
-        self.rate_q32 += mul(gr, moved_q24, 30);
-        self.trend_q36 += mul(gc, moved_q24, 30);
-        self.delay_q24 += mul(gd, moved_q24, 30);
-        let part = |gain: i64| mul(gain, narrowed_q16, 16);
+        self.offset_q24 = self.offset_q24.saturating_add(mul::<30>(go, moved_q24));
+        self.rate_q32 = self.rate_q32.saturating_add(mul::<30>(gr, moved_q24));
+        self.trend_q36 = self.trend_q36.saturating_add(mul::<30>(gc, moved_q24));
+        self.delay_q24 = self.delay_q24.saturating_add(mul::<30>(gd, moved_q24));
+        let part = |gain: i64| mul::<16>(gain, narrowed_q16);
         let (po, pr, pc, pd) = (part(go), part(gr), part(gc), part(gd));
-        self.tt -= mul(po, seen.offset, 30);
-        self.tr -= mul(po, seen.rate, 30);
-        self.tc -= mul(po, seen.trend, 30);
-        self.td -= mul(po, seen.delay, 30);
-        self.rr -= mul(pr, seen.rate, 30);
-        self.rc -= mul(pr, seen.trend, 30);
-        self.rd -= mul(pr, seen.delay, 30);
-        self.cc -= mul(pc, seen.trend, 30);
-        self.cd -= mul(pc, seen.delay, 30);
-        self.dd -= mul(pd, seen.delay, 30);
+        self.tt -= mul::<30>(po, seen.offset);
+        self.tr -= mul::<30>(po, seen.rate);
+        self.tc -= mul::<30>(po, seen.trend);
+        self.td -= mul::<30>(po, seen.delay);
+        self.rr -= mul::<30>(pr, seen.rate);
+        self.rc -= mul::<30>(pr, seen.trend);
+        self.rd -= mul::<30>(pr, seen.delay);
+        self.cc -= mul::<30>(pc, seen.trend);
+        self.cd -= mul::<30>(pc, seen.delay);
+        self.dd -= mul::<30>(pd, seen.delay);
+        self.confine();
         // Rounding never makes anything certain.
         self.tt = self.tt.max(1 << 8);
         self.rr = self.rr.max(1 << 8);
