@@ -150,11 +150,16 @@ impl Model {
         wander.trend_q48 << (TREND_S_LOG2 - 1)
     }
 
+    /// Nothing goes with anything: after numbers so wild that their roundings contradict each other.
+    fn scatter(&mut self) {
+        (self.tr, self.tc, self.td, self.rc, self.rd, self.cd) = (0, 0, 0, 0, 0, 0);
+    }
+
     /// Begins with another reference: the rate is kept but ages, `θ` and `d` are guessed anew.
     pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64, idle_q32: i64) {
         self.rr = self.rr.saturating_add(mul::<32>(self.wander.rate_q40, idle_q32)).min(RATE_VARIANCE_MAX_Q40);
         (self.offset_q24, self.delay_q24, self.trend_q36) = (offset_q24, delay_q24, 0);
-        (self.tr, self.tc, self.td, self.rc, self.rd, self.cd) = (0, 0, 0, 0, 0, 0);
+        self.scatter();
         self.cc = Model::settled_trend(self.wander);
         let spread = spread_us.clamp(1, 1 << 17);
         self.tt = (spread * spread) << 24;
@@ -337,22 +342,26 @@ impl Model {
         let inverse = (i64::MAX as u64 / mantissa.max(1)) as i64;
         let gain = |covariance: i64| scaled(covariance, inverse, 65 - zeros);
         let (go, gr, gc, gd) = (gain(seen.offset), gain(seen.rate), gain(seen.trend), gain(seen.delay));
+        let part = |gain: i64| mul::<16>(gain, narrowed_q16);
+        let (po, pr, pc, pd) = (part(go), part(gr), part(gc), part(gd));
+        let (tt, rr) = (mul::<30>(po, seen.offset), mul::<30>(pr, seen.rate));
+        let (cc, dd) = (mul::<30>(pc, seen.trend), mul::<30>(pd, seen.delay));
+        let is_too_much = |cut: i64, of: i64| cut > of + (of >> 16) + 1;
+        if is_too_much(tt, self.tt) || is_too_much(rr, self.rr) || is_too_much(cc, self.cc) || is_too_much(dd, self.dd)
+        {
+            return self.scatter();
+        }
         self.offset_q24 = self.offset_q24.saturating_add(mul::<30>(go, moved_q24));
         self.rate_q32 = self.rate_q32.saturating_add(mul::<30>(gr, moved_q24));
         self.trend_q36 = self.trend_q36.saturating_add(mul::<30>(gc, moved_q24));
         self.delay_q24 = self.delay_q24.saturating_add(mul::<30>(gd, moved_q24));
-        let part = |gain: i64| mul::<16>(gain, narrowed_q16);
-        let (po, pr, pc, pd) = (part(go), part(gr), part(gc), part(gd));
-        self.tt -= mul::<30>(po, seen.offset);
         self.tr -= mul::<30>(po, seen.rate);
         self.tc -= mul::<30>(po, seen.trend);
         self.td -= mul::<30>(po, seen.delay);
-        self.rr -= mul::<30>(pr, seen.rate);
         self.rc -= mul::<30>(pr, seen.trend);
         self.rd -= mul::<30>(pr, seen.delay);
-        self.cc -= mul::<30>(pc, seen.trend);
         self.cd -= mul::<30>(pc, seen.delay);
-        self.dd -= mul::<30>(pd, seen.delay);
+        (self.tt, self.rr, self.cc, self.dd) = (self.tt - tt, self.rr - rr, self.cc - cc, self.dd - dd);
         self.confine();
         // Rounding never makes anything certain.
         self.tt = self.tt.max(1 << 8);
