@@ -3,14 +3,14 @@
 //!
 //! A quiet crystal deserves a long memory, one that warms up a short one, and nobody says which this is.
 //! So all three are reckoned, each is credited with the likelihood of what came, and the best one tells the
-//! time. Credit fades within about 100 s. The steadier one is preferred: a more nervous one must have done
+//! time. Credit fades within about two minutes. The steadier one is preferred: a more nervous one must have done
 //! better by more than chance does.
 //!
 //! Delays: the usual one is the median beyond the shortest, which congestion moves little. Where nothing
 //! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
 //! the path is longer, and the envelope is redrawn where the least delays were since.
 
-use super::fixed::mul;
+use super::fixed::times_q8;
 use super::model::{Met, Model, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
@@ -27,8 +27,11 @@ const PREFERENCE_Q16: i64 = 4 << 16;
 /// And by how much any other, so that chance does not swing them: e. q16.
 const INERTIA_Q16: i64 = 1 << 16;
 
-/// One by the seconds within which credit fades, q32.
-const FADING_Q32: i64 = (1 << 32) / 100;
+/// Credit fades within so many seconds: 2⁷.
+const FADING_S_LOG2: u32 = 7;
+
+/// So many deviations of the rate are doubted.
+const DEVIATIONS: i64 = 3;
 
 /// Exchanges in which what is usual is still being learnt.
 const LEARNING: u32 = 64;
@@ -132,6 +135,14 @@ impl Bank {
         }
     }
 
+    /// Between which the rate is, µs/s, q32: what the best one believes, and also what the one believes that
+    /// would notice first if the crystal began to warm up.
+    pub(super) fn rate_within(&self) -> (i64, i64) {
+        let (least, most) = self.best().rate_within(DEVIATIONS);
+        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS);
+        (least.min(least_warming), most.max(most_warming))
+    }
+
     /// The crystal behaves as the steadiest hypothesis says.
     pub(super) fn is_steady(&self) -> bool {
         self.best == Best::Steady
@@ -141,13 +152,18 @@ impl Bank {
         [&mut self.steady, &mut self.warming, &mut self.nervous]
     }
 
-    /// A new reference, `offset_q24` ahead by what its first exchange says: the rate is kept.
-    pub(super) fn restart(&mut self, offset_q24: i64, rtt_us: i64, spread_us: i64) {
+    /// A new reference, `offset_q24` ahead as far as is known, after `idle` without one: the rate is kept.
+    pub(super) fn restart(&mut self, offset_q24: i64, rtt_us: i64, spread_us: i64, idle_q32: i64) {
         // The shortest delay is unknown, but below half of this round trip.
         let delay_q24 = (rtt_us << 23) / 5 * 4;
-        self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us));
+        self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us, idle_q32));
         let usual_q8 = (rtt_us << 5).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
         (self.there, self.back) = (Delays { usual_q8, ..Delays::NONE }, Delays { usual_q8, ..Delays::NONE });
+    }
+
+    /// Time began with this crystal: who follows it continues its rate.
+    pub(super) fn know_rate(&mut self) {
+        self.all().into_iter().for_each(Model::know_rate);
     }
 
     /// Something happened that the rate does not explain.
@@ -164,10 +180,10 @@ impl Bank {
     /// came near the shortest delay.
     pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> bool {
         let (there, back) = (self.there.usual(), self.back.usual());
-        let fading = mul(dt_q32.min(GAP_Q32), FADING_Q32, 32);
+        let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
         let best = self.best;
         let [steady, warming, nervous] = self.all().map(|model| {
-            model.merit_q16 -= mul(model.merit_q16, fading, 32);
+            model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
             if dt_q32 > GAP_Q32 {
                 model.coast(dt_q32);
             } else {

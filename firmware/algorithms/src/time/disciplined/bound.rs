@@ -7,16 +7,14 @@
 //!
 //! How wrong may the rate be? In the first minutes nothing is believed but proof: if the offset was below
 //! this and is above that so many seconds later, the rate lies between. Such a proof leaves about one round
-//! trip by the time that passed. After [`PROVING_Q32`] the estimate's own deviation is smaller, and is
-//! believed as long as exchanges touch the envelope; without them its doubt grows up to the declared drift.
+//! trip by the time that passed. After [`PROVING_Q32`] the estimates' own deviations are smaller, and are
+//! believed as long as exchanges touch the envelope; without them the doubt grows up to the declared drift.
 //!
 //! Bounds that cross prove that the rate or the reference leapt: the caller begins anew.
 
 use super::fixed::mul;
 
-/// So many deviations of the rate are doubted.
-const DEVIATIONS: i64 = 4;
-/// And this much always: 20 ppb. µs/s, q32.
+/// This much of every rate is doubted: 20 ppb. µs/s, q32.
 const DOUBT_MIN_Q32: i64 = (1 << 32) / 50;
 /// A rate changes by at most 50 ppb a second unseen, as crystals do that are blown at. µs/s², q32.
 const CHANGE_Q32: i64 = (1 << 32) / 20;
@@ -70,6 +68,12 @@ impl Bound {
         self.is_set = false;
     }
 
+    /// The reference was this node: its time is known, and from now on its rate is not.
+    pub(super) fn pin(&mut self) {
+        self.now = Pair { above_q16: 1 << 16, below_q16: 0 };
+        (self.above_rate_q32, self.below_rate_q32) = (self.limit_q32, -self.limit_q32);
+    }
+
     pub(super) fn rebase(&mut self, by_us: i64) {
         for pair in [&mut self.now, &mut self.first] {
             pair.above_q16 -= by_us << 16;
@@ -85,12 +89,12 @@ impl Bound {
 
     fn carried(&self, dt_q32: i64) -> Pair {
         // The doubt grows on the way: by half of the change at its end, on average.
-        let change = mul(CHANGE_Q32 / 2, dt_q32, 32);
+        let change = mul::<32>(CHANGE_Q32 / 2, dt_q32);
         let above_rate = self.above_rate_q32.saturating_add(change).min(self.limit_q32);
         let below_rate = self.below_rate_q32.saturating_sub(change).max(-self.limit_q32);
         Pair {
-            above_q16: self.now.above_q16 + mul(above_rate, dt_q32, 48) + 1,
-            below_q16: self.now.below_q16 + mul(below_rate, dt_q32, 48) - 1,
+            above_q16: self.now.above_q16 + mul::<48>(above_rate, dt_q32) + 1,
+            below_q16: self.now.below_q16 + mul::<48>(below_rate, dt_q32) - 1,
         }
     }
 
@@ -98,7 +102,7 @@ impl Bound {
     /// known; then nothing is taken.
     pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64, span_q32: i64) -> bool {
         // The request's bound is as old as the exchange.
-        let aged_q16 = mul(self.limit_q32, span_q32, 48) + 1;
+        let aged_q16 = mul::<48>(self.limit_q32, span_q32) + 1;
         let new = Pair { above_q16: (above_us << 16) + aged_q16, below_q16: below_us << 16 };
         if !self.is_set {
             (self.now, self.is_set) = (new, true);
@@ -131,14 +135,12 @@ impl Bound {
         self.least_q32 = self.least_q32.max(a_second(new.below_q16 - self.first.above_q16) - (1 << 16));
     }
 
-    /// The rate as estimated, with its variance; something touched the envelope `unproven` seconds ago.
-    pub(super) fn tell_rate(&mut self, rate_q32: i64, variance_q40: i64, unproven_q32: i64) {
-        let deviation_q32 = variance_q40.max(0).isqrt() << 12;
-        let doubt = (deviation_q32 * DEVIATIONS + DOUBT_MIN_Q32)
-            .saturating_add(mul(CHANGE_Q32, unproven_q32, 32))
-            .min(2 * self.limit_q32);
-        self.above_rate_q32 = (rate_q32 + doubt).min(self.limit_q32);
-        self.below_rate_q32 = (rate_q32 - doubt).max(-self.limit_q32);
+    /// The least and the greatest rate that estimates allow, µs/s, q32; something touched the envelope
+    /// `unproven` seconds ago.
+    pub(super) fn tell_rate(&mut self, least_q32: i64, most_q32: i64, unproven_q32: i64) {
+        let doubt = mul::<32>(CHANGE_Q32, unproven_q32).min(2 * self.limit_q32) + DOUBT_MIN_Q32;
+        self.above_rate_q32 = most_q32.saturating_add(doubt).min(self.limit_q32);
+        self.below_rate_q32 = least_q32.saturating_sub(doubt).max(-self.limit_q32);
         if self.first_age_q32 <= PROVING_Q32 {
             self.above_rate_q32 = self.above_rate_q32.max(self.most_q32);
             self.below_rate_q32 = self.below_rate_q32.min(self.least_q32);

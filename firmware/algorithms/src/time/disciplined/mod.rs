@@ -180,10 +180,8 @@ impl Disciplined {
             .map(|(shown_us, fraction_q32)| (i128::from(shown_us) << 16) + i128::from(fraction_q32 >> 16))
     }
 
-    /// Where the reference's time lies for certain.
-    ///
-    /// Between a hand-over and the first exchange with the new reference that is the old one's time, and as
-    /// much again for the new one, which followed it too.
+    /// Where the reference's time lies for certain: that of the last exchange, also after a hand-over, until
+    /// the first one with the new reference.
     #[must_use]
     pub fn interval(&self, now: Instant) -> Option<Interval> {
         let best = self.read(now)?;
@@ -192,18 +190,16 @@ impl Disciplined {
         }
         let age_us = since_us(now, self.last).max(0) as u64;
         let (above_q16, below_q16) = self.bound.after(seconds_q32(age_us));
-        let twice_q16 = if self.role == Role::Waiting { (above_q16 - below_q16) / 2 } else { 0 };
         let at = |offset_us: i64| ClusterTime((now.0 as i64).wrapping_add(self.zero_us).wrapping_add(offset_us));
-        // Upwards: a microsecond more, as the hardware time is only known to one.
-        let latest = at(((above_q16 + twice_q16) >> 16) + 2);
-        let earliest = at((below_q16 - twice_q16) >> 16);
+        // Upwards, and a microsecond more, as the hardware time is only known to one.
+        let (earliest, latest) = (at(below_q16 >> 16), at((above_q16 >> 16) + 2));
         Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
     }
 
     /// How much faster the reference runs than this crystal, in parts per billion.
     #[must_use]
     pub fn rate_ppb(&self) -> Option<i64> {
-        self.shown.is_set().then(|| mul(self.bank.best().rate_q32, 1000, 32))
+        self.shown.is_set().then(|| mul::<32>(self.bank.best().rate_q32, 1000))
     }
 
     /// The clock has found its first reference; from then on it is never set any more.
@@ -227,7 +223,14 @@ impl Disciplined {
     /// Another reference, which continues the time of the last one: the rate is kept, the envelope begins
     /// anew, and what the clock shows goes on.
     pub fn hand_over(&mut self, now: Instant) {
-        let _ = now;
+        if self.role == Role::Leading
+            && let Some((shown_us, _)) = self.shown.read(now)
+        {
+            self.zero_us = shown_us.wrapping_sub(now.0 as i64);
+            self.last = now;
+            self.bound.pin();
+        }
+        self.exchanges = 0;
         self.role = Role::Waiting;
     }
 
@@ -235,7 +238,8 @@ impl Disciplined {
     /// rate that was learnt. Where there was no time yet, it begins with the hardware clock's.
     pub fn lead(&mut self, now: Instant) {
         if !self.shown.is_set() {
-            self.shown.set(now, now.0 as i64, 0);
+            self.shown.set(now, now.0 as i64, 0, 0);
+            self.bank.know_rate();
             self.last = now;
         }
         self.role = Role::Leading;
@@ -247,7 +251,7 @@ impl Disciplined {
         let handling_us = exchange.answered.0.wrapping_sub(exchange.received.0);
         let is_backwards = since_us(arrived, asked) < 0 || handling_us < 0;
         // Crystals within the declared drift count the handling differently, and stamps are whole.
-        let least_us = -2 - mul(handling_us, i64::from(2 * DRIFT_MAX_PPM), 20);
+        let least_us = -2 - mul::<20>(handling_us, i64::from(2 * DRIFT_MAX_PPM));
         if is_backwards || rtt_us < least_us {
             Some(Refusal::Impossible)
         } else if self.role == Role::Following && since_us(arrived, self.last) <= 0 {
@@ -263,13 +267,11 @@ impl Disciplined {
     fn begin(&mut self, exchange: &Exchange, rtt_us: i64) {
         let middle_us = self.middle_us(exchange);
         let arrived_us = exchange.arrived.0 as i64;
-        let (shown_us, fraction_q32) = match self.shown.read(exchange.arrived) {
-            Some(shown) => shown,
-            None => {
-                self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0);
-                (arrived_us.wrapping_add(middle_us), 0)
-            }
-        };
+        if !self.shown.is_set() {
+            self.shown.set(exchange.arrived, arrived_us.wrapping_add(middle_us), 0, 0);
+            self.last = exchange.arrived;
+        }
+        let (shown_us, fraction_q32) = self.shown.read(exchange.arrived).unwrap_or((0, 0));
         self.zero_us = shown_us.wrapping_sub(arrived_us);
         let off_us = middle_us.wrapping_sub(self.zero_us);
         let spread_us = off_us.saturating_abs().saturating_add(rtt_us / 2 + 1);
@@ -279,7 +281,8 @@ impl Disciplined {
             self.zero_us = middle_us;
             0
         };
-        self.bank.restart(guess_q24, rtt_us.max(1), spread_us);
+        let idle_us = since_us(exchange.arrived, self.last).max(0) as u64;
+        self.bank.restart(guess_q24, rtt_us.max(1), spread_us, seconds_q32(idle_us));
         self.bound.forget();
         self.exchanges = 0;
         self.proven = exchange.arrived;
@@ -288,8 +291,11 @@ impl Disciplined {
 
     /// Bounds into envelope and models. True if they contradict what was known.
     fn take(&mut self, exchange: &Exchange, rtt_us: i64, gap_q32: i64) -> bool {
-        let above_us = exchange.received.0.wrapping_sub(exchange.asked.0 as i64).wrapping_sub(self.zero_us);
-        let below_us = exchange.answered.0.wrapping_sub(exchange.arrived.0 as i64).wrapping_sub(self.zero_us);
+        let from_zero = |time: ClusterTime, at: Instant| {
+            time.0.wrapping_sub(at.0 as i64).wrapping_sub(self.zero_us).clamp(-OFFSET_MAX_US, OFFSET_MAX_US)
+        };
+        let above_us = from_zero(exchange.received, exchange.asked);
+        let below_us = from_zero(exchange.answered, exchange.arrived);
         let error_us = i64::from(exchange.error_us) + 1; // Stamps are whole microseconds.
         let span_q32 = seconds_q32(since_us(exchange.arrived, exchange.asked) as u64);
         let contradicts = self.bound.exchange(gap_q32, above_us + error_us, below_us - error_us, span_q32);
@@ -307,9 +313,9 @@ impl Disciplined {
         self.zero_us = self.zero_us.wrapping_add(whole_us);
         self.bank.rebase(whole_us);
         self.bound.rebase(whole_us);
-        let best = self.bank.best();
+        let (least_q32, most_q32) = self.bank.rate_within();
         let unproven_q32 = seconds_q32(since_us(self.last, self.proven) as u64);
-        self.bound.tell_rate(best.rate_q32, best.rate_variance_q40(), unproven_q32);
+        self.bound.tell_rate(least_q32, most_q32, unproven_q32);
         false
     }
 
@@ -321,15 +327,14 @@ impl Disciplined {
         let begins = Shown::begins(arrived);
         let Some((shown_us, fraction_q32)) = self.shown.read(begins) else { return };
         let target_us = (begins.0 as i64).wrapping_add(self.zero_us);
-        let then_q24 = offset_q24 + mul(rate_q32, seconds_q32(since_us(begins, arrived) as u64), 40);
+        let then_q24 = offset_q24 + mul::<40>(rate_q32, seconds_q32(since_us(begins, arrived) as u64));
         let far_us = target_us.wrapping_sub(shown_us).clamp(-FAR_MAX_US, FAR_MAX_US);
         let missing_q24 = (far_us << 24) + then_q24 - (fraction_q32 >> 8);
         if !self.is_locked && locks {
             self.is_locked = true;
             if missing_q24 >> 24 > STEP_MIN_US {
-                self.shown.set(begins, target_us.wrapping_add(then_q24 >> 24), (then_q24 & 0xff_ffff) << 8);
-                self.shown.follow(begins, rate_q32, 0);
-                return;
+                let fraction_q32 = (then_q24 & 0xff_ffff) << 8;
+                return self.shown.set(begins, target_us.wrapping_add(then_q24 >> 24), fraction_q32, rate_q32);
             }
         }
         // After a hand-over the envelope is still wide: the rate is what is known.
@@ -353,6 +358,9 @@ impl Default for Disciplined {
 
 /// A guess that is farther off is no guess.
 const SPREAD_MAX_US: i64 = 100_000;
+
+/// What is farther off contradicts everything, however far it is: an hour.
+const OFFSET_MAX_US: i64 = 1 << 32;
 
 /// A correction of more is cut off: it takes weeks in any case.
 const FAR_MAX_US: i64 = 1 << 36;

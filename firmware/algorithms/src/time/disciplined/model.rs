@@ -14,7 +14,7 @@
 //! says that crystals wander (the noises below). Both directions share `d`: once the long run has shown
 //! it, each direction tells the time by itself, and the one that jitters less tells it better.
 
-use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul};
+use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul, scaled, times_q8};
 
 /// How a crystal wanders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +37,18 @@ const ROUNDING_Q24: i64 = (1 << 24) / 6;
 /// A delay beyond so many usual ones says that the network was busy, and nothing else.
 const FAR: i64 = 6;
 
-/// No deviation of `θ` or `d` is taken for greater: 2¹⁸ µs, squared, q24.
-const VARIANCE_MAX_Q24: i64 = 1 << 60;
+/// No deviation of `θ` or `d` is taken for greater: 2¹⁷ µs, squared, q24.
+const VARIANCE_MAX_Q24: i64 = 1 << 58;
+
+/// No deviation of `r` is taken for greater: 2¹⁰ ppm, squared, q40.
+const RATE_VARIANCE_MAX_Q40: i64 = 1 << 60;
+
+/// No offset or delay is greater: an hour, µs. q24.
+const OFFSET_MAX_Q24: i64 = 1 << 56;
+/// No two crystals part faster: 2000 ppm. µs/s, q32.
+const RATE_MAX_Q32: i64 = 2000 << 32;
+/// No rate changes faster: 1 ppm in a second. µs/s², q36.
+const TREND_MAX_Q36: i64 = 1 << 36;
 
 /// A logarithm of a likelihood below this is as bad as any.
 const COST_MAX_Q16: i64 = 64 << 16;
@@ -140,10 +150,16 @@ impl Model {
         wander.trend_q48 << (TREND_S_LOG2 - 1)
     }
 
-    /// Begins with another reference or path: the rate is kept, `θ` and `d` are guessed anew.
-    pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64) {
-        (self.offset_q24, self.delay_q24, self.trend_q36) = (offset_q24, delay_q24, 0);
+    /// Nothing goes with anything: after numbers so wild that their roundings contradict each other.
+    fn scatter(&mut self) {
         (self.tr, self.tc, self.td, self.rc, self.rd, self.cd) = (0, 0, 0, 0, 0, 0);
+    }
+
+    /// Begins with another reference: the rate is kept but ages, `θ` and `d` are guessed anew.
+    pub(super) fn restart(&mut self, offset_q24: i64, delay_q24: i64, spread_us: i64, idle_q32: i64) {
+        self.rr = self.rr.saturating_add(mul::<32>(self.wander.rate_q40, idle_q32)).min(RATE_VARIANCE_MAX_Q40);
+        (self.offset_q24, self.delay_q24, self.trend_q36) = (offset_q24, delay_q24, 0);
+        self.scatter();
         self.cc = Model::settled_trend(self.wander);
         let spread = spread_us.clamp(1, 1 << 17);
         self.tt = (spread * spread) << 24;
@@ -155,9 +171,14 @@ impl Model {
     pub(super) fn redraw(&mut self, offset_q24: i64, delay_q24: i64) {
         self.offset_q24 += offset_q24;
         self.delay_q24 += delay_q24;
-        let doubt = mul(delay_q24, delay_q24, 28);
+        let doubt = mul::<28>(delay_q24, delay_q24);
         self.tt = self.tt.saturating_add(doubt).min(VARIANCE_MAX_Q24);
         self.dd = self.dd.saturating_add(doubt).min(VARIANCE_MAX_Q24);
+    }
+
+    /// The reference's rate is this crystal's, to 1 ppm.
+    pub(super) fn know_rate(&mut self) {
+        (self.rate_q32, self.rr) = (0, 1 << 40);
     }
 
     /// Doubts the rate by 10 ppm: something happened that nothing explains.
@@ -170,44 +191,51 @@ impl Model {
         self.rr
     }
 
-    /// Lets `dt` pass.
+    /// The rate, and so many deviations of it, µs/s. q32.
+    pub(super) fn rate_within(&self, deviations: i64) -> (i64, i64) {
+        let deviation_q32 = self.rr.max(0).isqrt() << 12;
+        (self.rate_q32 - deviations * deviation_q32, self.rate_q32 + deviations * deviation_q32)
+    }
+
+    /// Lets `dt` pass: at most half a minute, as trends do not outlast more.
     pub(super) fn predict(&mut self, dt_q32: i64) {
+        let dt_q8 = dt_q32 >> 24;
         let has_trend = self.wander.trend_q48 != 0;
-        if has_trend {
-            self.bend(dt_q32 >> 1);
-        }
         // θ += r·dt
-        self.offset_q24 += mul(self.rate_q32, dt_q32, 40);
+        self.offset_q24 += mul::<40>(self.rate_q32, dt_q32);
         let before = self.tr;
-        self.tr += mul(self.rr, dt_q32, 40);
-        self.tt += mul(before + self.tr, dt_q32, 40);
-        self.tc += mul(self.rc, dt_q32, 40);
-        self.td += mul(self.rd, dt_q32, 40);
+        self.tr += mul::<40>(self.rr, dt_q32);
+        self.tt += mul::<40>(before + self.tr, dt_q32);
+        self.td += mul::<40>(self.rd, dt_q32);
         if has_trend {
-            self.bend(dt_q32 >> 1);
-            self.fade(dt_q32);
-            self.cc += mul(self.wander.trend_q48, dt_q32, 32);
+            self.tc += mul::<40>(self.rc, dt_q32);
+            self.bend(dt_q32);
+            self.fade(dt_q8);
+            self.cc += times_q8(self.wander.trend_q48, dt_q8);
         }
-        self.rr += mul(self.wander.rate_q40, dt_q32, 32);
-        self.dd += mul(DELAY_WANDER_Q24, dt_q32, 32);
-        self.tt = self.tt.min(VARIANCE_MAX_Q24);
+        self.rr += times_q8(self.wander.rate_q40, dt_q8);
+        self.dd += times_q8(DELAY_WANDER_Q24, dt_q8);
+        if self.tt > VARIANCE_MAX_Q24 {
+            // All is forgotten, also what goes with what.
+            (self.tt, self.tr, self.tc, self.td) = (VARIANCE_MAX_Q24, 0, 0, 0);
+        }
+        self.rr = self.rr.min(RATE_VARIANCE_MAX_Q40);
         self.dd = self.dd.min(VARIANCE_MAX_Q24);
     }
 
     /// `r += c·dt`.
     fn bend(&mut self, dt_q32: i64) {
-        self.rate_q32 += mul(self.trend_q36, dt_q32, 36);
+        self.rate_q32 += mul::<36>(self.trend_q36, dt_q32);
         let before = self.rc;
-        self.rc += mul(self.cc, dt_q32, 36);
-        self.rr += mul(before + self.rc, dt_q32, 36);
-        self.tr += mul(self.tc, dt_q32, 36);
-        self.rd += mul(self.cd, dt_q32, 36);
+        self.rc += mul::<36>(self.cc, dt_q32);
+        self.rr += mul::<36>(before + self.rc, dt_q32);
+        self.tr += mul::<36>(self.tc, dt_q32);
+        self.rd += mul::<36>(self.cd, dt_q32);
     }
 
     /// `c` goes back to 0.
-    fn fade(&mut self, dt_q32: i64) {
-        let by = dt_q32.min(1 << (31 + TREND_S_LOG2));
-        let part = |value: i64| mul(value, by, 32 + TREND_S_LOG2);
+    fn fade(&mut self, dt_q8: i64) {
+        let part = |value: i64| times_q8(value >> TREND_S_LOG2, dt_q8);
         self.trend_q36 -= part(self.trend_q36);
         self.tc -= part(self.tc);
         self.rc -= part(self.rc);
@@ -226,6 +254,14 @@ impl Model {
         let dt_s = dt_q32 >> 32;
         self.tt = self.tt.saturating_add((wander.rate_q40 * dt_s * dt_s * dt_s / 3) >> 16).min(VARIANCE_MAX_Q24);
         self.cc = Model::settled_trend(wander);
+    }
+
+    /// Keeps what wild stamps claim within what can be reckoned with.
+    fn confine(&mut self) {
+        self.offset_q24 = self.offset_q24.clamp(-OFFSET_MAX_Q24, OFFSET_MAX_Q24);
+        self.rate_q32 = self.rate_q32.clamp(-RATE_MAX_Q32, RATE_MAX_Q32);
+        self.trend_q36 = self.trend_q36.clamp(-TREND_MAX_Q36, TREND_MAX_Q36);
+        self.delay_q24 = self.delay_q24.clamp(0, OFFSET_MAX_Q24);
     }
 
     fn see(&self, way: Way) -> Seen {
@@ -257,11 +293,11 @@ impl Model {
             return Met { delay_q24, is_near, is_far };
         }
         let inverse_q32 = if usual.leans { usual.inverse_q32 } else { 0 };
-        let lean_q24 = mul(seen.variance_q24, inverse_q32, 32);
+        let lean_q24 = mul::<32>(seen.variance_q24, inverse_q32);
         if is_beyond(delay_q24 - lean_q24, TAIL_MAX) {
             // Nothing is cut off; what is there leans.
             self.lean(&seen, inverse_q32);
-            self.merit_q16 += mul(lean_q24 / 2 - delay_q24, inverse_q32, 40);
+            self.merit_q16 += mul::<40>(lean_q24 / 2 - delay_q24, inverse_q32);
         } else {
             self.cut(&seen, delay_q24, lean_q24, inverse_q32);
         }
@@ -269,10 +305,12 @@ impl Model {
     }
 
     fn lean(&mut self, seen: &Seen, inverse_q32: i64) {
-        self.offset_q24 += mul(seen.offset, inverse_q32, 32);
-        self.rate_q32 += mul(seen.rate, inverse_q32, 32);
-        self.trend_q36 += mul(seen.trend, inverse_q32, 32);
-        self.delay_q24 += mul(seen.delay, inverse_q32, 32);
+        self.offset_q24 += mul::<32>(seen.offset, inverse_q32);
+        self.rate_q32 += mul::<32>(seen.rate, inverse_q32);
+        self.delay_q24 += mul::<32>(seen.delay, inverse_q32);
+        if self.wander.trend_q48 != 0 {
+            self.trend_q36 += mul::<32>(seen.trend, inverse_q32);
+        }
     }
 
     fn cut(&mut self, seen: &Seen, delay_q24: i64, lean_q24: i64, inverse_q32: i64) {
@@ -283,7 +321,7 @@ impl Model {
             let tail = Tail::at(alpha_q12);
             moved_q24 = lean_q24 - ((deviation_q12 * tail.mean_q16) >> 4);
             narrowed_q16 = tail.narrowed_q16;
-            merit_q16 = mul(lean_q24 / 2 - delay_q24, inverse_q32, 40) - tail.cost_q16;
+            merit_q16 = mul::<40>(lean_q24 / 2 - delay_q24, inverse_q32) - tail.cost_q16;
         } else {
             // Far out the bell curve is an exponential: it ends at the bound, and its mean is this far inside.
             moved_q24 = delay_q24 - (deviation_q12 << 24) / -alpha_q12;
@@ -302,24 +340,29 @@ impl Model {
         let zeros = seen.variance_q24.leading_zeros();
         let mantissa = ((seen.variance_q24 as u64) << zeros) >> 32;
         let inverse = (i64::MAX as u64 / mantissa.max(1)) as i64;
-        let gain = |covariance: i64| mul(covariance, inverse, 65 - zeros);
+        let gain = |covariance: i64| scaled(covariance, inverse, 65 - zeros);
         let (go, gr, gc, gd) = (gain(seen.offset), gain(seen.rate), gain(seen.trend), gain(seen.delay));
-        self.offset_q24 += mul(go, moved_q24, 30);
-        self.rate_q32 += mul(gr, moved_q24, 30);
-        self.trend_q36 += mul(gc, moved_q24, 30);
-        self.delay_q24 += mul(gd, moved_q24, 30);
-        let part = |gain: i64| mul(gain, narrowed_q16, 16);
+        let part = |gain: i64| mul::<16>(gain, narrowed_q16);
         let (po, pr, pc, pd) = (part(go), part(gr), part(gc), part(gd));
-        self.tt -= mul(po, seen.offset, 30);
-        self.tr -= mul(po, seen.rate, 30);
-        self.tc -= mul(po, seen.trend, 30);
-        self.td -= mul(po, seen.delay, 30);
-        self.rr -= mul(pr, seen.rate, 30);
-        self.rc -= mul(pr, seen.trend, 30);
-        self.rd -= mul(pr, seen.delay, 30);
-        self.cc -= mul(pc, seen.trend, 30);
-        self.cd -= mul(pc, seen.delay, 30);
-        self.dd -= mul(pd, seen.delay, 30);
+        let (tt, rr) = (mul::<30>(po, seen.offset), mul::<30>(pr, seen.rate));
+        let (cc, dd) = (mul::<30>(pc, seen.trend), mul::<30>(pd, seen.delay));
+        let is_too_much = |cut: i64, of: i64| cut > of + (of >> 16) + 1;
+        if is_too_much(tt, self.tt) || is_too_much(rr, self.rr) || is_too_much(cc, self.cc) || is_too_much(dd, self.dd)
+        {
+            return self.scatter();
+        }
+        self.offset_q24 = self.offset_q24.saturating_add(mul::<30>(go, moved_q24));
+        self.rate_q32 = self.rate_q32.saturating_add(mul::<30>(gr, moved_q24));
+        self.trend_q36 = self.trend_q36.saturating_add(mul::<30>(gc, moved_q24));
+        self.delay_q24 = self.delay_q24.saturating_add(mul::<30>(gd, moved_q24));
+        self.tr -= mul::<30>(po, seen.rate);
+        self.tc -= mul::<30>(po, seen.trend);
+        self.td -= mul::<30>(po, seen.delay);
+        self.rc -= mul::<30>(pr, seen.trend);
+        self.rd -= mul::<30>(pr, seen.delay);
+        self.cd -= mul::<30>(pc, seen.delay);
+        (self.tt, self.rr, self.cc, self.dd) = (self.tt - tt, self.rr - rr, self.cc - cc, self.dd - dd);
+        self.confine();
         // Rounding never makes anything certain.
         self.tt = self.tt.max(1 << 8);
         self.rr = self.rr.max(1 << 8);

@@ -44,7 +44,9 @@ impl Piece {
     fn read(&self, now: u64) -> (i64, i64) {
         let age = (now.wrapping_sub(self.from) as i64).max(0);
         let slewed = age.min(self.slew_us as i64);
-        let gained = mul(age, self.rate_q52, 20) + mul(slewed, self.slew_q52, 20) + self.fraction_q32;
+        let gained = mul::<20>(age, self.rate_q52)
+            .saturating_add(mul::<20>(slewed, self.slew_q52))
+            .saturating_add(self.fraction_q32);
         let whole = self.shown_us.wrapping_add(age).wrapping_add(gained >> 32);
         (whole, gained & i64::from(u32::MAX))
     }
@@ -77,14 +79,12 @@ impl Shown {
         self.is_set.then(|| if is_before { self.before.read(now.0) } else { self.piece.read(now.0) })
     }
 
-    /// Sets the clock: at first, or forward.
-    pub(super) fn set(&mut self, now: Instant, shown_us: i64, fraction_q32: i64) {
-        self.before = self.piece;
-        self.piece = Piece { from: now.0, shown_us, fraction_q32, ..Piece::NONE };
-        if !self.is_set {
-            self.before = self.piece;
-        }
-        self.is_set = true;
+    /// Sets the clock at first, or forward, to run at this rate (µs/s, q32) from then on.
+    pub(super) fn set(&mut self, now: Instant, shown_us: i64, fraction_q32: i64, rate_q32: i64) {
+        let rate_q52 = mul::<40>(rate_q32, SHARE);
+        let piece = Piece { from: now.0, shown_us, fraction_q32, rate_q52, ..Piece::NONE };
+        self.before = if self.is_set { self.piece } else { piece };
+        (self.piece, self.is_set) = (piece, true);
     }
 
     /// When a piece that an exchange causes begins.
@@ -101,8 +101,8 @@ impl Shown {
         // µs in a quarter of a second, as µs/s.
         let wanted_q32 = missing_q24.clamp(-(1 << 50), 1 << 50) << 10;
         let slew_q32 = wanted_q32.clamp(-(room << 32), room << 32);
-        piece.rate_q52 = mul(rate_q32, SHARE, 40);
-        piece.slew_q52 = mul(slew_q32, SHARE, 40);
+        piece.rate_q52 = mul::<40>(rate_q32, SHARE);
+        piece.slew_q52 = mul::<40>(slew_q32, SHARE);
         piece.slew_us = if slew_q32 == wanted_q32 {
             SLEW_US
         } else {
