@@ -1,12 +1,14 @@
 use super::*;
 use crate::families::{Exchange, by_name};
 
+type Bound = fn(&Puppet, f64) -> (f64, f64);
+
 /// A clock that knows the truth and does to it what a test wants.
 struct Puppet {
     trace: Trace,
     fed: u64,
     act: fn(&Puppet, f64) -> f64,
-    bound: Option<fn(&Puppet, f64) -> (f64, f64)>,
+    bound: Option<Bound>,
 }
 
 impl Peer for Puppet {
@@ -24,7 +26,7 @@ impl Peer for Puppet {
     }
 }
 
-fn judged(act: fn(&Puppet, f64) -> f64, bound: Option<fn(&Puppet, f64) -> (f64, f64)>) -> Measured {
+fn judged(act: fn(&Puppet, f64) -> f64, bound: Option<Bound>) -> Measured {
     let trace = Trace::new(by_name("lan").expect("there is this family"), 1);
     measure(&trace, &move |trace| Box::new(Puppet { trace: trace.clone(), fed: 0, act, bound }))
 }
@@ -62,7 +64,7 @@ fn a_clock_that_steps_back_at_an_exchange_is_counted_each_time() {
 #[test]
 fn what_goes_wrong_in_holdover_is_counted() {
     let stepping: fn(&Puppet, f64) -> f64 = |_, truth| truth - if truth > AFTER_US { 5e6 } else { 0.0 };
-    let lying: fn(&Puppet, f64) -> (f64, f64) = |_, truth| if truth > AFTER_US { (0.0, 1.0) } else { (0.0, 2e10) };
+    let lying: Bound = |_, truth| if truth > AFTER_US { (0.0, 1.0) } else { (0.0, 2e10) };
     let measured = judged(stepping, Some(lying));
     assert_eq!(measured.backward_steps, 3, "the runs that last beyond the end: from 6,000, 6,600 and 7,200 s on");
     assert!(measured.bound_violations.is_some_and(|count| count > 0));

