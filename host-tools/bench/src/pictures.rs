@@ -2,7 +2,7 @@
 
 use crate::{
     families::{Exchange, LENGTH_S, REFERENCE_START_US, SAMPLES_A_SECOND, Trace, by_name},
-    run::Results,
+    run::{Results, Row},
     svg::{COLOURS, Decades, Svg},
 };
 
@@ -16,19 +16,31 @@ pub fn draw(results: &[Results]) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn colour(peer: &str, at: usize) -> &'static str {
-    match peer {
+/// The colour of the row at `at`: rivals have one each, the textbook's clocks shades of grey.
+fn colour(rows: &[Row], at: usize) -> &'static str {
+    let alike = |row: &&Row| row.rival == rows[at].rival && !["ours", "oracle"].contains(&row.peer);
+    let nth = rows[..at].iter().filter(alike).count();
+    match rows[at].peer {
         "ours" => COLOURS[0],
         "oracle" => COLOURS[6],
-        _ => [COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[4], COLOURS[5], COLOURS[7], "#999999"][at % 7],
+        _ if rows[at].rival => {
+            [COLOURS[1], COLOURS[4], COLOURS[2], COLOURS[7], COLOURS[3], COLOURS[5], "#7a3b00"][nth % 7]
+        }
+        _ => ["#666666", "#999999", "#c4c4c4"][nth % 3],
     }
 }
 
-fn ink(peer: &str, at: usize) -> String {
-    format!("fill=\"{}\"", colour(peer, at))
+/// A square for a rival, a dot for the others, a large one for ours.
+fn mark(svg: &mut Svg, rows: &[Row], at: usize, (x, y): (f64, f64)) {
+    let fill = format!("fill=\"{}\"", colour(rows, at));
+    if rows[at].rival {
+        svg.rect((x - 4.0, y - 4.0), (8.0, 8.0), &fill);
+    } else {
+        svg.dot((x, y), if rows[at].peer == "ours" { 6.0 } else { 4.0 }, &fill);
+    }
 }
 
-/// A dot for each peer, in a column for each family.
+/// A mark for each clock, in a column for each family.
 fn peers(results: &[Results]) -> String {
     const COLUMN: f64 = 88.0;
     let (left, top, height) = (70.0, 70.0, 420.0);
@@ -46,15 +58,15 @@ fn peers(results: &[Results]) -> String {
         for (at, row) in of.rows.iter().enumerate() {
             let spread = (at as f64 / (of.rows.len() - 1).max(1) as f64 - 0.5) * COLUMN * 0.75;
             let y = scale.at(row.measured.p99_us);
-            let stem = format!("stroke=\"{}\" stroke-opacity=\"0.3\"", colour(row.peer, at));
+            let stem = format!("stroke=\"{}\" stroke-opacity=\"0.3\"", colour(&of.rows, at));
             svg.line([(x + spread, top + height), (x + spread, y)], &stem);
-            svg.dot((x + spread, y), if row.peer == "ours" { 6.0 } else { 4.0 }, &ink(row.peer, at));
+            mark(&mut svg, &of.rows, at, (x + spread, y));
         }
     }
     let rows = results.first().map(|of| of.rows.as_slice()).unwrap_or_default();
     for (at, row) in rows.iter().enumerate() {
         let y = top + 10.0 + 20.0 * at as f64;
-        svg.dot((width + 20.0, y), if row.peer == "ours" { 6.0 } else { 4.0 }, &ink(row.peer, at));
+        mark(&mut svg, rows, at, (width + 20.0, y));
         svg.text((width + 32.0, y + 4.0), "", row.peer);
     }
     svg.finish()

@@ -41,7 +41,7 @@ impl Svg {
         let _ = writeln!(self.0, "<path d=\"{path}\" fill=\"none\" {attributes}/>");
     }
 
-    /// A box with a word on hovering.
+    /// A box.
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), attributes: &str) {
         let _ = writeln!(
             self.0,
