@@ -22,6 +22,7 @@ const EXAMPLES: &str = "Examples:
   compasso report runs/concert-7-sim             make its report.html again
   compasso compare mutex --nodes 9               what each algorithm costs, beside the book
   compasso trace order trace.jsonl 0:5 2:6       which of two events happened first
+  compasso bench clock                           the disciplined clock beside its peers
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -42,6 +43,9 @@ pub enum Command {
     Trace(TraceArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
+    /// Measure side by side with other people's work.
+    #[command(subcommand)]
+    Bench(BenchArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.
     Budget(BudgetArgs),
     /// Print shell completions.
@@ -142,6 +146,44 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print the comparison as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso bench`.
+#[derive(Subcommand)]
+pub enum BenchArgs {
+    /// The disciplined clock beside statime, ntp-proto, clock-bound, the textbook and an oracle, on the same traces.
+    Clock(ClockBenchArgs),
+}
+
+/// `compasso bench clock`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso bench clock                          five families, seeds 1 to 5, against the limits
+  compasso bench clock --families all           all families, also those without limits
+  compasso bench clock --seeds 101-120          seeds that nobody tuned on
+  compasso bench clock --families lan --json    for machines: one document on stdout
+  compasso bench clock --out docs               draw the pictures of docs/algorithms/disciplined-clock.md again
+
+The first call builds the peers, which takes some minutes. The families: lan, asym, wifi, temp,
+burst (with limits), heavy, slow, step, hot, quiet, busy, lossy. Limits on ratios are judged
+over at least five seeds; backward steps and broken bounds always are. Exit status 1: a limit
+is broken.")]
+pub struct ClockBenchArgs {
+    /// How many seeds, from 1 on; or the first and the last one, as 11-15.
+    #[arg(long, default_value = "5", value_name = "N")]
+    pub seeds: String,
+    /// Which families, with commas; all for all [default: those that have limits].
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub families: Vec<String>,
+    /// Where the pictures go [default: `runs/bench-clock`].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the results as one JSON document on stdout.
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the verdict.

@@ -1,5 +1,6 @@
 //! The compasso command: performs experiments, collects every node's log, judges every promise.
 
+mod bench;
 mod check;
 mod cli;
 mod compare;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),

@@ -2,11 +2,13 @@
 
 pub mod berkeley;
 pub mod cristian;
+pub mod disciplined;
 pub mod make;
 pub mod software_clock;
 pub mod utc;
 
 pub use berkeley::Berkeley;
 pub use cristian::Cristian;
+pub use disciplined::Disciplined;
 pub use software_clock::SoftwareClock;
 pub use utc::{LeapTable, Utc};
