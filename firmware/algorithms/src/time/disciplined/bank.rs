@@ -30,8 +30,9 @@ const INERTIA_Q16: i64 = 1 << 16;
 /// Credit fades within so many seconds: 2⁷.
 const FADING_S_LOG2: u32 = 7;
 
-/// So many deviations of the rate are doubted.
+/// So many deviations of the rate are doubted: of the best hypothesis's, and of the second one's.
 const DEVIATIONS: i64 = 3;
+const DEVIATIONS_WARMING: i64 = 2;
 
 /// Exchanges in which what is usual is still being learnt.
 const LEARNING: u32 = 64;
@@ -139,7 +140,7 @@ impl Bank {
     /// would notice first if the crystal began to warm up.
     pub(super) fn rate_within(&self) -> (i64, i64) {
         let (least, most) = self.best().rate_within(DEVIATIONS);
-        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS);
+        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS_WARMING);
         (least.min(least_warming), most.max(most_warming))
     }
 

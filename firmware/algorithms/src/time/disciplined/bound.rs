@@ -129,8 +129,11 @@ impl Bound {
             (self.first, self.first_age_q32) = (*new, 0);
             return;
         }
-        let age_q16 = (self.first_age_q32 >> 16).max(1);
-        let a_second = |gained_q16: i64| (gained_q16.clamp(-(1 << 46), 1 << 46) << 16) / age_q16 << 16;
+        if self.first_age_q32 < 1 << 32 {
+            return; // A second at least: else the rate would not fit.
+        }
+        let age_q16 = self.first_age_q32 >> 16;
+        let a_second = |gained_q16: i64| ((gained_q16.clamp(-(1 << 46), 1 << 46) << 16) / age_q16) << 16;
         self.most_q32 = self.most_q32.min(a_second(new.above_q16 - self.first.below_q16) + (1 << 16));
         self.least_q32 = self.least_q32.max(a_second(new.below_q16 - self.first.above_q16) - (1 << 16));
     }

@@ -136,7 +136,7 @@ impl Model {
             tr: 0,
             tc: 0,
             td: 0,
-            rr: drift * drift << 40,
+            rr: (drift * drift) << 40,
             rc: 0,
             rd: 0,
             cc: Model::settled_trend(wander),

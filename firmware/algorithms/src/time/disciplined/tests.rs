@@ -297,10 +297,10 @@ fn stamps_that_cannot_be_are_refused_and_wild_ones_never_panic() {
         clock.exchange(&wild);
         let now = Instant(clock.last.0.wrapping_add(random.next() >> (r % 64)));
         assert!(clock.interval(now).is_some() && clock.read_fine(now).is_some());
-        if r % 97 == 0 {
+        if r.is_multiple_of(97) {
             clock.hand_over(now);
         }
-        if r % 101 == 0 {
+        if r.is_multiple_of(101) {
             clock.lead(now);
         }
     }
