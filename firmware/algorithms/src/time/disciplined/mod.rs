@@ -1,6 +1,6 @@
 //! The disciplined clock: follows a reference to microseconds over a network that jitters by hundreds.
-//! Promise: never backwards; slews by at most 500 ppm; its interval holds the reference's time as long as
-//! no crystal is farther off than declared, whatever the asymmetry of the delays.
+//! Promise: never backwards; slews by at most 500 ppm; its interval holds the reference's time whatever the
+//! asymmetry of the delays, as long as no crystal is farther off than declared or leaps (see `bound.rs`).
 //! Assumes four stamps an exchange, and for what it shows (not for the interval) that the shortest delays
 //! of both directions are alike.
 //!
