@@ -10,7 +10,8 @@
 //! trip by the time that passed. After [`PROVING_Q32`] the estimates' own deviations are smaller, and are
 //! believed as long as exchanges touch the envelope; without them the doubt grows up to the declared drift.
 //!
-//! Bounds that cross prove that the rate or the reference leapt: the caller begins anew.
+//! Bounds that cross prove that the rate or the reference leapt: the caller begins anew. Where the models see
+//! an exchange that came earlier than could be, it makes this one forget what was carried.
 
 use super::fixed::mul;
 

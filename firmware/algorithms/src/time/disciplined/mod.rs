@@ -304,8 +304,14 @@ impl Disciplined {
             self.bank.doubt_rate();
             return self.take(exchange, rtt_us, 0) || contradicts;
         }
-        if self.bank.exchange(gap_q32, above_us, below_us) {
+        let touched = self.bank.exchange(gap_q32, above_us, below_us);
+        if touched.is_near {
             self.proven = exchange.arrived;
+        }
+        if touched.is_leap {
+            // What was carried at the old rate may be wrong by now: only this exchange is believed.
+            self.bound.forget();
+            self.bound.exchange(0, above_us + error_us, below_us - error_us, span_q32);
         }
         self.last = exchange.arrived;
         self.exchanges = self.exchanges.saturating_add(1);
