@@ -30,8 +30,9 @@ const INERTIA_Q16: i64 = 1 << 16;
 /// Credit fades within so many seconds: 2⁷.
 const FADING_S_LOG2: u32 = 7;
 
-/// So many deviations of the rate are doubted.
+/// So many deviations of the rate are doubted: of the best hypothesis's, and of the second one's.
 const DEVIATIONS: i64 = 3;
+const DEVIATIONS_WARMING: i64 = 2;
 
 /// Exchanges in which what is usual is still being learnt.
 const LEARNING: u32 = 64;
@@ -95,6 +96,15 @@ const USUAL_MIN_Q8: u32 = 128;
 /// Four seconds.
 const USUAL_MAX_Q8: u32 = 1 << 30;
 
+/// What an exchange did to the envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Touched {
+    /// It came near the shortest delay.
+    pub is_near: bool,
+    /// It came earlier than could be: the rate, the path or the reference has leapt.
+    pub is_leap: bool,
+}
+
 /// The hypotheses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Bank {
@@ -139,7 +149,7 @@ impl Bank {
     /// would notice first if the crystal began to warm up.
     pub(super) fn rate_within(&self) -> (i64, i64) {
         let (least, most) = self.best().rate_within(DEVIATIONS);
-        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS);
+        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS_WARMING);
         (least.min(least_warming), most.max(most_warming))
     }
 
@@ -176,9 +186,8 @@ impl Bank {
         self.all().into_iter().for_each(|model| model.offset_q24 -= by_us << 24);
     }
 
-    /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below. True if something
-    /// came near the shortest delay.
-    pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> bool {
+    /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below.
+    pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> Touched {
         let (there, back) = (self.there.usual(), self.back.usual());
         let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
         let best = self.best;
@@ -201,7 +210,7 @@ impl Bank {
         self.back.learn(&met_back);
         self.choose();
         self.redraw_if_quiet();
-        met_there.is_near || met_back.is_near
+        Touched { is_near: met_there.is_near || met_back.is_near, is_leap: met_there.is_early || met_back.is_early }
     }
 
     fn choose(&mut self) {

@@ -10,7 +10,8 @@
 //! trip by the time that passed. After [`PROVING_Q32`] the estimates' own deviations are smaller, and are
 //! believed as long as exchanges touch the envelope; without them the doubt grows up to the declared drift.
 //!
-//! Bounds that cross prove that the rate or the reference leapt: the caller begins anew.
+//! Bounds that cross prove that the rate or the reference leapt: the caller begins anew. Where the models see
+//! an exchange that came earlier than could be, it makes this one forget what was carried.
 
 use super::fixed::mul;
 
@@ -129,8 +130,11 @@ impl Bound {
             (self.first, self.first_age_q32) = (*new, 0);
             return;
         }
-        let age_q16 = (self.first_age_q32 >> 16).max(1);
-        let a_second = |gained_q16: i64| (gained_q16.clamp(-(1 << 46), 1 << 46) << 16) / age_q16 << 16;
+        if self.first_age_q32 < 1 << 32 {
+            return; // A second at least: else the rate would not fit.
+        }
+        let age_q16 = self.first_age_q32 >> 16;
+        let a_second = |gained_q16: i64| ((gained_q16.clamp(-(1 << 46), 1 << 46) << 16) / age_q16) << 16;
         self.most_q32 = self.most_q32.min(a_second(new.above_q16 - self.first.below_q16) + (1 << 16));
         self.least_q32 = self.least_q32.max(a_second(new.below_q16 - self.first.above_q16) - (1 << 16));
     }

@@ -1,6 +1,6 @@
 //! The disciplined clock: follows a reference to microseconds over a network that jitters by hundreds.
-//! Promise: never backwards; slews by at most 500 ppm; its interval holds the reference's time as long as
-//! no crystal is farther off than declared, whatever the asymmetry of the delays.
+//! Promise: never backwards; slews by at most 500 ppm; its interval holds the reference's time whatever the
+//! asymmetry of the delays, as long as no crystal is farther off than declared or leaps (see `bound.rs`).
 //! Assumes four stamps an exchange, and for what it shows (not for the interval) that the shortest delays
 //! of both directions are alike.
 //!
@@ -304,8 +304,14 @@ impl Disciplined {
             self.bank.doubt_rate();
             return self.take(exchange, rtt_us, 0) || contradicts;
         }
-        if self.bank.exchange(gap_q32, above_us, below_us) {
+        let touched = self.bank.exchange(gap_q32, above_us, below_us);
+        if touched.is_near {
             self.proven = exchange.arrived;
+        }
+        if touched.is_leap {
+            // What was carried at the old rate may be wrong by now: only this exchange is believed.
+            self.bound.forget();
+            self.bound.exchange(0, above_us + error_us, below_us - error_us, span_q32);
         }
         self.last = exchange.arrived;
         self.exchanges = self.exchanges.saturating_add(1);

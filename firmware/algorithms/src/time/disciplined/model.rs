@@ -37,6 +37,9 @@ const ROUNDING_Q24: i64 = (1 << 24) / 6;
 /// A delay beyond so many usual ones says that the network was busy, and nothing else.
 const FAR: i64 = 6;
 
+/// A bound so many deviations inside of what was believed is no chance.
+const EARLY: i64 = 6;
+
 /// No deviation of `θ` or `d` is taken for greater: 2¹⁷ µs, squared, q24.
 const VARIANCE_MAX_Q24: i64 = 1 << 58;
 
@@ -82,6 +85,8 @@ pub(super) struct Met {
     pub is_near: bool,
     /// It said that the network was busy.
     pub is_far: bool,
+    /// It came so early that something must have leapt.
+    pub is_early: bool,
 }
 
 /// Mean, variances and how well it has foretold.
@@ -136,7 +141,7 @@ impl Model {
             tr: 0,
             tc: 0,
             td: 0,
-            rr: drift * drift << 40,
+            rr: (drift * drift) << 40,
             rc: 0,
             rd: 0,
             cc: Model::settled_trend(wander),
@@ -288,9 +293,10 @@ impl Model {
         };
         let is_near = !is_beyond(delay_q24 - usual_q24 / 4, 3);
         let is_far = is_beyond(delay_q24 - FAR * usual_q24, 6);
+        let is_early = is_beyond(-delay_q24, EARLY);
         if is_far {
             self.merit_q16 -= if usual.leans { FAR << 16 } else { 0 };
-            return Met { delay_q24, is_near, is_far };
+            return Met { delay_q24, is_near, is_far, is_early };
         }
         let inverse_q32 = if usual.leans { usual.inverse_q32 } else { 0 };
         let lean_q24 = mul::<32>(seen.variance_q24, inverse_q32);
@@ -301,7 +307,7 @@ impl Model {
         } else {
             self.cut(&seen, delay_q24, lean_q24, inverse_q32);
         }
-        Met { delay_q24, is_near, is_far }
+        Met { delay_q24, is_near, is_far, is_early }
     }
 
     fn lean(&mut self, seen: &Seen, inverse_q32: i64) {
