@@ -18,7 +18,7 @@ use super::fixed::mul;
 /// This much of every rate is doubted: 20 ppb. µs/s, q32.
 const DOUBT_MIN_Q32: i64 = (1 << 32) / 50;
 /// A rate changes by at most 50 ppb a second unseen, as crystals do that are blown at. µs/s², q32.
-const CHANGE_Q32: i64 = (1 << 32) / 20;
+const CHANGE_Q32: i64 = ((super::CHANGE_PPB as i64) << 32) / 1000;
 /// For so long only proof counts.
 const PROVING_Q32: i64 = 512 << 32;
 
@@ -86,6 +86,11 @@ impl Bound {
     pub(super) fn after(&self, dt_q32: i64) -> (i64, i64) {
         let pair = self.carried(dt_q32);
         (pair.above_q16, pair.below_q16)
+    }
+
+    /// How fast the lower and the upper bound move from now on, before doubt grows. µs/s, q32.
+    pub(super) fn rates_q32(&self) -> (i64, i64) {
+        (self.below_rate_q32, self.above_rate_q32)
     }
 
     fn carried(&self, dt_q32: i64) -> Pair {

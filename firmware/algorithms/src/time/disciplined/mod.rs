@@ -54,6 +54,9 @@ const STEP_MIN_US: i64 = 500;
 /// Exchanges after which a steady crystal is asked for less often.
 const SETTLED_EXCHANGES: u32 = 600;
 
+/// A rate changes unseen by at most this much a second: so grows the doubt about it.
+pub const CHANGE_PPB: u32 = 50;
+
 /// Four stamps of one exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exchange {
@@ -202,6 +205,32 @@ impl Disciplined {
         self.shown.is_set().then(|| mul::<32>(self.bank.best().rate_q32, 1000))
     }
 
+    /// How fast the ends of the interval move against the hardware clock, in parts per billion: the earlier one
+    /// at least, the later one at most, before doubt grows by [`CHANGE_PPB`] a second up to twice the drift.
+    #[must_use]
+    pub fn bound_ppb(&self) -> (i64, i64) {
+        let (below_q32, above_q32) = self.bound.rates_q32();
+        (mul::<32>(below_q32, 1000) - 1, mul::<32>(above_q32, 1000) + 1)
+    }
+
+    /// What the clock has yet to make up for, either way.
+    #[must_use]
+    pub fn pending_us(&self, now: Instant) -> u64 {
+        self.shown.pending_us(now)
+    }
+
+    /// The first hardware time, as far as is known now, at which the clock shows `time`.
+    #[must_use]
+    pub fn when(&self, time: ClusterTime) -> Option<Instant> {
+        self.shown.when(time.0)
+    }
+
+    /// The clock shows a time.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.shown.is_set()
+    }
+
     /// The clock has found its first reference; from then on it is never set any more.
     #[must_use]
     pub fn is_locked(&self) -> bool {
@@ -232,18 +261,28 @@ impl Disciplined {
         }
         self.exchanges = 0;
         self.role = Role::Waiting;
+        self.coast(now);
     }
 
     /// This node is the reference from now on: a correction under way is finished, and time goes on at the
-    /// rate that was learnt. Where there was no time yet, it begins with the hardware clock's.
-    pub fn lead(&mut self, now: Instant) {
+    /// rate that was learnt. Where there was no time yet, it begins with this.
+    pub fn lead(&mut self, now: Instant, begin: ClusterTime) {
         if !self.shown.is_set() {
-            self.shown.set(now, now.0 as i64, 0, 0);
+            self.shown.set(now, begin.0, 0, 0);
             self.bank.know_rate();
             self.last = now;
         }
+        self.coast(now);
         self.role = Role::Leading;
         self.is_locked = true;
+    }
+
+    /// Nobody tells the time for a while. A rate that is hardly known is worse than the crystal's own, which is
+    /// within what is declared.
+    fn coast(&mut self, now: Instant) {
+        if !self.is_locked && self.shown.is_set() {
+            self.shown.follow(now, 0, 0);
+        }
     }
 
     fn refuse(&self, exchange: &Exchange, rtt_us: i64) -> Option<Refusal> {

@@ -20,6 +20,9 @@ const SLEW_MIN: i64 = 100;
 /// A correction that is small enough takes a quarter of a second.
 const SLEW_US: u64 = 250_000;
 
+/// An offset of a thousand years is found in so many rounds, to a microsecond.
+const ROUNDS: usize = 8;
+
 /// 2⁶⁰ by a million: from µs/s, q32, to a share, q52.
 const SHARE: i64 = (1 << 60) / 1_000_000;
 
@@ -77,6 +80,37 @@ impl Shown {
     pub(super) fn read(&self, now: Instant) -> Option<(i64, i64)> {
         let is_before = (now.0.wrapping_sub(self.piece.from) as i64) < 0;
         self.is_set.then(|| if is_before { self.before.read(now.0) } else { self.piece.read(now.0) })
+    }
+
+    /// What is still to be made up for, µs; its sign is lost on purpose: whoever asks wants a distance.
+    pub(super) fn pending_us(&self, now: Instant) -> u64 {
+        let of = |piece: &Piece| {
+            let age = (now.0.wrapping_sub(piece.from) as i64).max(0) as u64;
+            let left = piece.slew_us.saturating_sub(age);
+            (mul::<52>(left as i64, piece.slew_q52).unsigned_abs() + u64::from(left > 0), piece.from)
+        };
+        let ((before, _), (last, from)) = (of(&self.before), of(&self.piece));
+        let is_before = (now.0.wrapping_sub(from) as i64) < 0;
+        // Before the bend, what the old piece had in mind may be given up, and the new one's is to come.
+        if is_before { before.saturating_add(last) } else { last }
+    }
+
+    /// The first hardware time, as far as is known now, at which the clock shows at least this.
+    pub(super) fn when(&self, shown_us: i64) -> Option<Instant> {
+        let reads = |at: u64| self.read(Instant(at)).map(|(shown, _)| shown);
+        let mut at = self.piece.from;
+        // No rate is farther from the crystal's than 500 ppm: each round leaves a two-thousandth.
+        for _ in 0..ROUNDS {
+            let missing = shown_us.saturating_sub(reads(at)?);
+            if missing == 0 {
+                break;
+            }
+            at = at.saturating_add_signed(missing);
+        }
+        while reads(at)? < shown_us {
+            at = at.checked_add(1)?;
+        }
+        Some(Instant(at))
     }
 
     /// Sets the clock at first, or forward, to run at this rate (µs/s, q32) from then on.
