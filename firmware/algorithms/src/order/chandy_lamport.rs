@@ -9,8 +9,7 @@
 use compasso_wire::NodeSet;
 
 /// One node's part in snapshots, one at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[derive(Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChandyLamport {
     latest: u32,
     recording: Option<Recording>,
@@ -22,7 +21,6 @@ struct Recording {
     /// The channels whose marker is still to come, by the sender's position.
     open: NodeSet,
 }
-
 
 impl ChandyLamport {
     /// The latest snapshot that this node has taken part in, or knows to be older than itself.

@@ -74,7 +74,24 @@ fn broken(claims: &[Claim]) -> u64 {
 
 fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
     let set = trace.setting.stage != "boards";
-    Skew { real: set.then(|| scenario.skew_ppm(id)), estimated: None }
+    Skew { real: set.then(|| scenario.skew_ppm(id)), estimated: estimated_ppm(scenario, trace, id) }
+}
+
+/// How fast a crystal runs by its own last estimate. What it knows is how much faster cluster time runs; that
+/// began with some board's crystal and goes on at its rate, or is the host's.
+fn estimated_ppm(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Option<f64> {
+    let (_, stream) = trace.streams.range((id, 0)..=(id, u32::MAX)).next_back()?;
+    let rate_ppb = stream.iter().rev().find_map(|index| match trace.event(*index).event {
+        Event::Sync { course: Some(course), .. } if course.locked => Some(course.rate_ppb),
+        _ => None,
+    })?;
+    let began = trace.events.iter().find_map(|event| match event.event {
+        Event::Sync { source: Some(source), .. } if event.node_id() == Some(source) => Some(source),
+        _ => None,
+    });
+    let is_told = trace.setting.host_origin_us.is_none() && trace.setting.stage != "boards";
+    let began_ppm = began.filter(|_| is_told).map_or(0.0, |first| scenario.skew_ppm(first));
+    Some(((1.0 + began_ppm / 1e6) / (1.0 + rate_ppb as f64 / 1e9) - 1.0) * 1e6)
 }
 
 /// All clocks at one instant.

@@ -39,6 +39,9 @@ pub const DRIFT_MAX_PPM: u32 = 1000;
 /// An exchange that took longer says too little.
 pub const RTT_MAX: Duration = Duration(2_000_000);
 
+/// An exchange is handled within this time from its arrival.
+pub const HANDLED_WITHIN: Duration = Duration(shown::HANDLED_WITHIN_US);
+
 /// After so long without an exchange everything but the rate is measured anew.
 const GAP_MAX_US: u64 = 512_000_000;
 

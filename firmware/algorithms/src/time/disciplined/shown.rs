@@ -9,7 +9,7 @@ use super::fixed::{HOUR_US, mul};
 use compasso_wire::Instant;
 
 /// An exchange is handled within this time from its arrival.
-const HANDLED_WITHIN_US: u64 = 10_000;
+pub(super) const HANDLED_WITHIN_US: u64 = 10_000;
 
 /// No rate differs more from the crystal's, corrections included. µs/s.
 const SLEW_MAX: i64 = 500;

@@ -348,7 +348,11 @@ fn across_ten_hand_overs_time_never_jumps_and_keeps_the_first_masters_rate() {
         let at = |node: usize, us: f64| Instant(crystals[node].at(second as f64 * 1e6 + us) as u64);
         if second % TERM_S == 0 {
             for (node, clock) in clocks.iter_mut().enumerate() {
-                if node == master { clock.lead(at(node, 0.0), ClusterTime(at(node, 0.0).0 as i64)) } else { clock.hand_over(at(node, 0.0)) }
+                if node == master {
+                    clock.lead(at(node, 0.0), ClusterTime(at(node, 0.0).0 as i64))
+                } else {
+                    clock.hand_over(at(node, 0.0))
+                }
             }
         }
         for node in (0..4).filter(|node| *node != master) {
