@@ -50,15 +50,12 @@ impl Node {
         let (is_set, is_locked) = (clock.is_set(), clock.is_locked());
         let present = self.time.asking.server().filter(|_| self.time.asked_in == self.membership.promised());
         let has_time = |id: NodeId| self.members.position(id).is_some_and(|at| self.membership.has_time(at));
-        let follower = match present {
-            // It goes on being asked: another one may have its time from here by now.
-            Some(present) if is_set => Some(present).filter(|id| has_time(*id)),
-            _ if is_set => None,
-            _ => self.membership.follower_with_time().and_then(|position| self.members.id(position)),
-        };
+        let any = || self.membership.follower_with_time().and_then(|position| self.members.id(position));
+        // Nobody has its time from here, as nobody is served before the lock.
+        let follower = present.filter(|id| has_time(*id)).or_else(any).filter(|_| !is_locked);
         match self.config.time_source {
             TimeSource::Host => follower.filter(|_| !is_set).or(Some(NodeId::HOST)),
-            TimeSource::Coordinator if follower.is_some() && !is_locked => follower,
+            TimeSource::Coordinator if follower.is_some() => follower,
             TimeSource::Coordinator => {
                 if is_set || self.has_authority(now) {
                     self.lead_time(now);

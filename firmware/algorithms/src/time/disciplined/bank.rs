@@ -67,7 +67,8 @@ impl Delays {
 
     fn usual(&self) -> Usual {
         let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
-        Usual { delay_q8, inverse_q32: (1 << 40) / delay_q8, leans: self.quiet < QUIET_LEANS }
+        // Three quarters of what delays that fade exponentially demand: where all are alike likely, it would be half.
+        Usual { delay_q8, inverse_q32: (3 << 38) / delay_q8, leans: self.quiet < QUIET_LEANS }
     }
 
     fn learn(&mut self, met: &Met) {
@@ -167,7 +168,8 @@ impl Bank {
         // The shortest delay is unknown, but below half of this round trip.
         let delay_q24 = (rtt_us << 23) / 5 * 4;
         self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us, idle_q32));
-        let usual_q8 = (rtt_us << 5).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
+        // At first half of the round trip counts as jitter: too little trust costs a while, too much much longer.
+        let usual_q8 = (rtt_us << 7).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
         (self.there, self.back) = (Delays { usual_q8, ..Delays::NONE }, Delays { usual_q8, ..Delays::NONE });
     }
 

@@ -272,8 +272,10 @@ impl Disciplined {
     pub fn lead(&mut self, now: Instant, begin: ClusterTime) {
         if !self.shown.is_set() {
             self.shown.set(now, begin.0, 0, 0);
-            self.bank.know_rate();
             self.last = now;
+        }
+        if !self.is_locked {
+            self.bank.know_rate();
         }
         self.coast(now);
         self.role = Role::Leading;

@@ -390,3 +390,46 @@ fn across_ten_hand_overs_time_never_jumps_and_keeps_the_first_masters_rate() {
     let off_ppm = (end[3] - (9e6 + (11 * TERM_S) as f64 * 1e6 - 100_000.0)) / (11 * TERM_S) as f64;
     assert!(off_ppm.abs() < 1.0, "{off_ppm} ppm");
 }
+
+/// On a network whose delays are all alike likely, asked at the clock's own pace: how far the clock is off
+/// after so many seconds, and its rate.
+fn from_the_start(seed: u64, (least, most): (f64, f64), seconds: u64) -> (f64, f64) {
+    let mut random = Random(seed);
+    let ppm = (random.unit() - 0.5) * 300.0;
+    let hardware = |t: f64| 7e6 + t * (1.0 + ppm * 1e-6);
+    let mut clock = Disciplined::new(210);
+    let mut t = 0.0;
+    while t < seconds as f64 * 1e6 {
+        let mut way = || least + random.unit() * (most - least);
+        let (there, back) = (way(), way());
+        let exchange = Exchange {
+            asked: Instant(hardware(t) as u64),
+            received: ClusterTime((t + there) as i64),
+            answered: ClusterTime((t + there + 30.0) as i64),
+            arrived: Instant(hardware(t + there + 30.0 + back) as u64),
+            error_us: 0,
+        };
+        if random.unit() > 0.02 {
+            clock.exchange(&exchange);
+        }
+        t += clock.next_in().0 as f64;
+    }
+    let shown = clock.read_fine(Instant(hardware(t) as u64)).unwrap() as f64 / 65536.0;
+    (shown - t, clock.rate_ppb().unwrap() as f64 / 1000.0 + ppm)
+}
+
+#[test]
+fn also_where_all_delays_are_alike_likely_it_finds_the_time() {
+    for ((least, most), seconds, error_us, rate_ppm) in
+        [((200.0, 2000.0), 120, 90.0, 3.0), ((200.0, 2000.0), 600, 40.0, 1.0), ((200.0, 400.0), 120, 10.0, 0.2)]
+    {
+        let runs: Vec<_> = (1..=200).map(|seed| from_the_start(seed, (least, most), seconds)).collect();
+        let most_of = |part: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = runs.iter().map(|run| part(run).abs()).collect();
+            values.sort_by(f64::total_cmp);
+            values[190]
+        };
+        let (error, rate) = (most_of(|run| run.0), most_of(|run| run.1));
+        assert!(error <= error_us && rate <= rate_ppm, "{least}..{most} µs, {seconds} s: {error} µs, {rate} ppm");
+    }
+}
