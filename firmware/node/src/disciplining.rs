@@ -57,7 +57,8 @@ impl Node {
             TimeSource::Host => follower.filter(|_| !is_set).or(Some(NodeId::HOST)),
             TimeSource::Coordinator if follower.is_some() => follower,
             TimeSource::Coordinator => {
-                if is_set || self.has_authority(now) {
+                // A majority has answered, and nobody among them has the time.
+                if is_locked || self.has_authority(now) {
                     self.lead_time(now);
                 }
                 None

@@ -174,3 +174,51 @@ fn the_summary_shows_which_rebuilds_each_kind_of_stamp_missed() {
         }
     }
 }
+
+/// A calm network with crystals far apart, for as long as it takes.
+fn long(sync: &str, seconds: u64, extra: &str) -> Scenario {
+    let text = format!(
+        "name = \"long\"\nnodes = 5\nseed = 5\nduration = \"{seconds}s\"\n[clock]\nsync = \"{sync}\"\n\
+         skew_ppm = [80, -60, 40, -100, 20]\n[election]\nalgorithm = \"bully\"\n\
+         [network]\ndelay = \"200us..2ms\"\nloss = 0.02\n{extra}"
+    );
+    Scenario::parse(&text, "long").unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_disciplined_clock_is_ten_times_better_than_cristian_by_the_same_exchanges_and_by_its_own() {
+    let kept = |sync: &str| {
+        let scenario = long(sync, 900, "");
+        let trace = perform(&scenario).trace;
+        judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default())).clock.expect("clocks")
+    };
+    let (ours, theirs) = (kept("disciplined"), kept("cristian"));
+    println!("{:?} {:?} {:?} {:?}", ours.after_lock, ours.cristian_us, theirs.after_convergence, ours.skew_ppm);
+}
+
+#[test]
+fn ten_coordinators_in_succession_keep_the_time_and_its_rate() {
+    let mut steps = String::new();
+    for cycle in 0..5 {
+        let at = 300 + cycle * 400;
+        steps += &format!("[[step]]\nat = \"{at}s\"\ncrash = 4\n[[step]]\nat = \"{}s\"\nrestart = 4\n", at + 100);
+    }
+    let scenario = long("disciplined", 2400, &steps);
+    let trace = perform(&scenario).trace;
+    for node in 0..4 {
+        let mut last: Option<(i64, i64)> = None;
+        let mut worst: (f64, i64) = (0.0, 0);
+        for event in trace.iter().filter(|event| event.node_id() == Some(node)) {
+            let (Some(at), Some(shown)) = (event.true_us, event.cluster_us) else { continue };
+            let Some((from, then)) = last else { last = (at > 60_000_000).then_some((at, shown)); continue };
+            if at - from >= 60_000_000 {
+                let ppm = ((shown - then) as f64 / (at - from) as f64 - 1.0) * 1e6 - 20.0;
+                if ppm.abs() > worst.0.abs() { worst = (ppm, at); }
+                last = Some((at, shown));
+            }
+        }
+        println!("node {node}: {worst:?}");
+    }
+    let leaders: Vec<_> = trace.iter().filter_map(|event| match event.event { Event::Sync { source, course: Some(course), .. } if source == event.node_id() => Some((event.at_us() / 1_000_000, source, course.rate_ppb)), _ => None }).collect();
+    println!("{leaders:?}");
+}
