@@ -47,18 +47,18 @@ impl Node {
             return None;
         }
         let clock = self.clock.disciplined()?;
-        let (is_set, is_locked) = (clock.is_set(), clock.is_locked());
+        let (is_set, is_fit) = (clock.is_set(), clock.is_fit());
         let present = self.time.asking.server().filter(|_| self.time.asked_in == self.membership.promised());
         let has_time = |id: NodeId| self.members.position(id).is_some_and(|at| self.membership.has_time(at));
         let any = || self.membership.follower_with_time().and_then(|position| self.members.id(position));
-        // Nobody has its time from here, as nobody is served before the lock.
-        let follower = present.filter(|id| has_time(*id)).or_else(any).filter(|_| !is_locked);
+        // Nobody has its time from here, as nobody is served before that.
+        let follower = present.filter(|id| has_time(*id)).or_else(any).filter(|_| !is_fit);
         match self.config.time_source {
             TimeSource::Host => follower.filter(|_| !is_set).or(Some(NodeId::HOST)),
             TimeSource::Coordinator if follower.is_some() => follower,
             TimeSource::Coordinator => {
                 // A majority has answered, and nobody among them has the time.
-                if is_locked || self.has_authority(now) {
+                if is_fit || self.has_authority(now) {
                     self.lead_time(now);
                 }
                 None
@@ -80,7 +80,7 @@ impl Node {
     /// that teaches it.
     pub(crate) fn serves_time(&self, to: NodeId) -> bool {
         let Some(clock) = self.clock.disciplined() else { return true };
-        let is_ready = clock.is_locked() || self.config.time_source == TimeSource::Host;
+        let is_ready = clock.is_fit() || self.config.time_source == TimeSource::Host;
         !self.membership.leads() || (is_ready && self.time.asking.server() != Some(to))
     }
 

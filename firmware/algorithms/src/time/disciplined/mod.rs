@@ -48,6 +48,9 @@ const GAP_MAX_US: u64 = 512_000_000;
 /// Exchanges that a lock takes at least; as many pass after a hand-over before the clock is corrected.
 const LOCK_EXCHANGES: u32 = 16;
 
+/// After so many a clock that is locked is good enough to lead.
+const FIT_EXCHANGES: u32 = 128;
+
 /// The rate is known to 1 ppm at the lock: (µs/s)², q40.
 const LOCK_VARIANCE_Q40: i64 = 1 << 40;
 
@@ -238,6 +241,14 @@ impl Disciplined {
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.is_locked
+    }
+
+    /// Others may go by this clock: it leads already, knows its rate to a quarter of a ppm, or will not know it
+    /// much better soon.
+    #[must_use]
+    pub fn is_fit(&self) -> bool {
+        let is_sure = self.bank.best().rate_variance_q40() <= LOCK_VARIANCE_Q40 / 16;
+        self.is_locked && (self.role == Role::Leading || is_sure || self.exchanges >= FIT_EXCHANGES)
     }
 
     /// How long to wait before the next exchange.
