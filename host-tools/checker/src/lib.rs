@@ -9,6 +9,7 @@ mod entries;
 mod findings;
 mod index;
 mod intervals;
+pub mod drift;
 pub mod order;
 pub mod properties;
 mod render;
