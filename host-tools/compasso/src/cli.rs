@@ -23,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   compasso compare mutex --nodes 9               what each algorithm costs, beside the book
   compasso trace order trace.jsonl 0:5 2:6       which of two events happened first
   compasso bench clock                           the disciplined clock beside its peers
+  compasso drift runs/concert-7-sim              how its crystals drifted
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -41,6 +42,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Ask which event happened first and whether a cut is consistent; export to other tools.
     Trace(TraceArgs),
+    /// Measure how the bare crystals of a run drift: rates, Allan deviation, plots.
+    Drift(DriftArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
     /// Measure side by side with other people's work.
@@ -187,6 +190,36 @@ pub struct ClockBenchArgs {
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso drift`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso drift runs/concert-7-sim                            of a recorded run
+  compasso drift --on sim scenarios/clock-disciplined.toml     perform it first
+  compasso drift runs/concert-7-qemu --json                    for machines: one document on stdout
+
+Hardware clocks are compared with true time where the stage knows it, else with the reference by the
+clock's own exchanges. drift.svg and allan.svg go into the run's folder.")]
+pub struct DriftArgs {
+    /// The folder of a run; with --on, the scenario to perform [default: scenarios/concert.toml].
+    #[arg(value_name = "RUN|SCENARIO")]
+    pub what: Option<PathBuf>,
+    /// Perform a scenario first: sim (simulator) or qemu (emulated boards).
+    #[arg(long, value_name = "STAGE")]
+    pub on: Option<String>,
+    /// Decides everything random, instead of the scenario's own seed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// The folder of the performance [default: runs/drift].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the measurements as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the table.
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -5,6 +5,7 @@ mod check;
 mod cli;
 mod compare;
 mod doctor;
+mod drift;
 mod outcome;
 mod progress;
 mod report;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Trace(args) => trace::trace(&args),
+        Command::Drift(args) => drift::drift_of(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {
