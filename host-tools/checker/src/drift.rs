@@ -71,7 +71,9 @@ pub fn drift(events: &[TraceEvent]) -> Vec<Drift> {
             }
             _ => None,
         });
-        let (against, readings) = match by_truth.is_empty() {
+        // True time of emulated boards is their hardware time bent back: it would only say what was set.
+        let is_circular = trace.setting.stage == "qemu";
+        let (against, readings) = match by_truth.is_empty() || is_circular {
             false => (Against::TrueTime, by_truth),
             // The first exchange finds a clock that shows nothing to be compared with.
             true => (Against::Reference, exchanges.skip(1).collect()),
@@ -82,7 +84,16 @@ pub fn drift(events: &[TraceEvent]) -> Vec<Drift> {
         let Some((ppm, plus_minus_ppm)) = rate(&points) else { continue };
         let seconds = points.last().map_or(0.0, |(at, _)| *at);
         let allan = allan(&points);
-        found.push(Drift { node: *node, incarnation: *incarnation, against, seconds, ppm, plus_minus_ppm, allan, points });
+        found.push(Drift {
+            node: *node,
+            incarnation: *incarnation,
+            against,
+            seconds,
+            ppm,
+            plus_minus_ppm,
+            allan,
+            points,
+        });
     }
     found
 }

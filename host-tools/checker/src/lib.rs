@@ -5,11 +5,11 @@
 
 mod bounds;
 mod cluster;
+pub mod drift;
 mod entries;
 mod findings;
 mod index;
 mod intervals;
-pub mod drift;
 pub mod order;
 pub mod properties;
 mod render;

@@ -201,8 +201,8 @@ pub struct ClockBenchArgs {
   compasso drift --on sim scenarios/clock-disciplined.toml     perform it first
   compasso drift runs/concert-7-qemu --json                    for machines: one document on stdout
 
-Hardware clocks are compared with true time where the stage knows it, else with the reference by the
-clock's own exchanges. drift.svg and allan.svg go into the run's folder.")]
+Hardware clocks are compared with true time where the stage knows it (sim), else with the reference by
+the clock's own exchanges. drift.svg and allan.svg go into the run's folder.")]
 pub struct DriftArgs {
     /// The folder of a run; with --on, the scenario to perform [default: scenarios/concert.toml].
     #[arg(value_name = "RUN|SCENARIO")]

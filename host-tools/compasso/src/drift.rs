@@ -92,8 +92,7 @@ fn table(found: &[Drift], folder: &Path) -> String {
     out
 }
 
-const COLOURS: [&str; 8] =
-    ["#0b6e99", "#c2410c", "#3f7d20", "#7c3aed", "#b45309", "#be185d", "#0f766e", "#525252"];
+const COLOURS: [&str; 8] = ["#0b6e99", "#c2410c", "#3f7d20", "#7c3aed", "#b45309", "#be185d", "#0f766e", "#525252"];
 /// Left, top, width and height of what is plotted.
 const FRAME: (f64, f64, f64, f64) = (80.0, 40.0, 640.0, 320.0);
 /// Points of one line; more would not be seen.
