@@ -13,15 +13,11 @@ use crate::{
 use compasso_algorithms::{
     Algorithm, Context, Output,
     time::{
-        Berkeley, SoftwareClock,
+        Berkeley,
         berkeley::{Averaged, BerkeleyCommand, BerkeleyMessage, Reading},
     },
 };
-use compasso_wire::{
-    ClusterTime, Event, Instant, NO_LISTS, NodeId,
-    config::{Adjustment, BERKELEY_PULL_PPM},
-    telemetry::Queue,
-};
+use compasso_wire::{ClusterTime, Event, Instant, NO_LISTS, NodeId, config::BERKELEY_PULL_PPM, telemetry::Queue};
 
 impl Node {
     /// Whoever leads coordinates.
@@ -39,7 +35,7 @@ impl Node {
         now: Instant,
         act: impl FnOnce(&mut Berkeley, &mut Context<'_, BerkeleyMessage, Averaged>),
     ) {
-        let is_set = self.clock != SoftwareClock::Unset;
+        let is_set = self.clock.is_set();
         let shown = self.clock.read(now).unwrap_or(self.unset_clock(now));
         let own = Reading { ahead_us: shown.0.saturating_sub(now.0 as i64), is_set };
         self.time.berkeley.tell_own(own, self.membership.follower_with_time().is_some());
@@ -80,23 +76,18 @@ impl Node {
         let source = self.config.me;
         let is_reference = self.time.reference.is_some_and(|reference| reference.source == source);
         let mut by_us = offset_us;
-        if is_reference && self.clock != SoftwareClock::Unset {
+        if is_reference && self.clock.is_set() {
             let elapsed = now.since(self.time.adjusted).0;
             let most = i64::try_from(elapsed.saturating_mul(BERKELEY_PULL_PPM.into()) / 1_000_000).unwrap_or(i64::MAX);
             by_us = offset_us.clamp(-most, most);
         }
         let shown = self.clock.read(now).unwrap_or(self.unset_clock(now));
         let target = ClusterTime(shown.0.saturating_add(by_us));
-        match (self.clock, self.config.adjustment) {
-            (SoftwareClock::Unset, _) | (_, Adjustment::Step) => self.clock.set(now, target),
-            (SoftwareClock::Running { .. }, Adjustment::Slew) => {
-                self.clock.correct(now, by_us);
-            }
-        }
+        self.clock.adjust(now, target, by_us, self.config.adjustment);
         self.time.adjusted = now;
         let term = self.membership.promised();
         self.time.reference = Some(Reference { source, term, since: now, error_us: 0 });
-        self.record(now, Event::Sync { source, offset_us, rtt_us: 0, error_us: 0, bound_us: 0 });
+        self.record(now, Event::Sync { source, offset_us, rtt_us: 0, error_us: 0, bound_us: 0, course: None });
         let shown = self.clock.read(now).unwrap_or(target);
         target.0.saturating_sub(by_us).saturating_add(offset_us).saturating_sub(shown.0).unsigned_abs()
     }
@@ -116,7 +107,7 @@ impl Node {
         rtt_us: u32,
         error_us: u32,
     ) {
-        let is_stale = polled > now || (self.clock != SoftwareClock::Unset && polled < self.time.adjusted);
+        let is_stale = polled > now || (self.clock.is_set() && polled < self.time.adjusted);
         if self.membership.following() != Some(from) || is_stale {
             return; // Not for this clock as it is: it was corrected since, or somebody else leads.
         }

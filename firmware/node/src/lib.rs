@@ -20,9 +20,11 @@
 
 mod averaging;
 mod cache;
+mod clock;
 mod commit;
 pub mod defences;
 pub mod delivery;
+mod disciplining;
 pub mod journal;
 mod leading;
 mod locks;

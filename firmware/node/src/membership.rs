@@ -355,6 +355,15 @@ impl Membership {
         }
     }
 
+    /// As leader: this follower has cluster time.
+    #[must_use]
+    pub fn has_time(&self, position: usize) -> bool {
+        match &self.role {
+            Role::Leading(leading) => leading.followers.get(position).is_some_and(|follower| follower.has_time),
+            Role::Alone | Role::Following { .. } => false,
+        }
+    }
+
     /// As leader: proposes the view of those who live, and puts it in force when it may be.
     /// True if a view came into force.
     pub fn reconsider(

@@ -2,6 +2,7 @@
 
 use crate::{
     cache::CacheService,
+    clock::Clock,
     commit::CommitService,
     defences::Defences,
     delivery::Delivery,
@@ -21,7 +22,7 @@ use compasso_algorithms::{
     Algorithm, Delays, Members,
     detector::Detector,
     election::{Command as ElectionCommand, Election},
-    time::{Cristian, SoftwareClock},
+    time::Cristian,
 };
 use compasso_wire::{
     ClusterTime, Event, Instant, Leap, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
@@ -85,7 +86,7 @@ pub struct Node {
     pub(crate) detector: Detector,
     pub(crate) election: Election,
     pub(crate) membership: Membership,
-    pub(crate) clock: SoftwareClock,
+    pub(crate) clock: Clock,
     pub(crate) cristian: Cristian,
     pub(crate) time: Timekeeping,
     pub(crate) turns: Vec<Turn, TURNS_MAX>,
@@ -162,7 +163,7 @@ impl Node {
             detector: Detector::new(config.detector, members.count(), timing, now),
             election: Election::new(config.election, stored.term),
             membership: Membership::new(stored.term, stored.epoch, resources, timing),
-            clock: SoftwareClock::Unset,
+            clock: Clock::new(config.clock, timing.drift_ppm),
             cristian: Cristian::new(),
             time: Timekeeping::default(),
             turns: Vec::new(),

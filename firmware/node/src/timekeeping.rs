@@ -10,11 +10,11 @@
 use crate::{node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
-    time::{Berkeley, Cristian, LeapTable, SoftwareClock, Utc, berkeley::BerkeleyMessage, cristian},
+    time::{Asking, Berkeley, Cristian, LeapTable, Utc, asking::AskingMessage, berkeley::BerkeleyMessage, cristian},
 };
 use compasso_wire::{
     Body, ClusterTime, Duration, Event, Instant, Interval, NO_LISTS, NodeId, Term,
-    config::{Adjustment, ClockChoice, TimeSource},
+    config::{ClockChoice, TimeSource},
 };
 
 /// Each reading that goes into an offset is cut to whole microseconds: two of the client, two of the
@@ -38,7 +38,8 @@ pub(crate) struct Reference {
 pub(crate) struct Timekeeping {
     pub(crate) reference: Option<Reference>,
     /// The term in which the server is asked.
-    asked_in: Term,
+    pub(crate) asked_in: Term,
+    pub(crate) asking: Asking,
     /// When the clock was last set or corrected.
     pub(crate) adjusted: Instant,
     pub(crate) berkeley: Berkeley,
@@ -58,7 +59,10 @@ impl Node {
     #[must_use]
     pub fn cluster_interval(&self, now: Instant) -> Option<Interval> {
         let best = self.clock.read(now)?;
-        Some(Interval::around(best, self.half_width_us(now)))
+        match self.clock.disciplined() {
+            Some(clock) => clock.interval(now),
+            None => Some(Interval::around(best, self.half_width_us(now))),
+        }
     }
 
     /// The same, but only if the reference is what everybody means by cluster time at present: the host's
@@ -75,12 +79,13 @@ impl Node {
     }
 
     pub(crate) fn half_width_us(&self, now: Instant) -> u64 {
-        match self.time.reference {
-            Some(reference) if reference.source != self.config.me => {
+        match (self.time.reference, self.clock.disciplined()) {
+            (Some(_), Some(clock)) => clock.interval(now).map_or(0, |within| within.half_us().unsigned_abs()),
+            (Some(reference), None) if reference.source != self.config.me => {
                 let apart_us = self.apart_us(now.since(reference.since));
-                reference.error_us + apart_us + self.clock.pending_us(now).unsigned_abs()
+                reference.error_us + apart_us + self.clock.pending_us(now)
             }
-            Some(_) | None => 0,
+            (Some(_) | None, _) => 0,
         }
     }
 
@@ -95,6 +100,7 @@ impl Node {
         let server = match self.config.clock {
             ClockChoice::None => return,
             ClockChoice::Berkeley => return self.settle_average(now),
+            ClockChoice::Disciplined => return self.settle_discipline(now),
             ClockChoice::Cristian => self.membership.following().or_else(|| self.leaders_source(now)),
         };
         let term = self.membership.promised();
@@ -112,7 +118,7 @@ impl Node {
         if !self.membership.leads() {
             return None;
         }
-        let is_unset = self.clock == SoftwareClock::Unset;
+        let is_unset = !self.clock.is_set();
         let follower = self.membership.follower_with_time().filter(|_| is_unset);
         match (follower.and_then(|position| self.members.id(position)), self.config.time_source) {
             (Some(follower), _) => Some(follower),
@@ -120,9 +126,9 @@ impl Node {
             (None, TimeSource::Coordinator) => {
                 if is_unset && self.has_authority(now) {
                     // Nobody has cluster time: it begins here.
-                    self.clock.set(now, self.unset_clock(now));
+                    self.clock.begin(now, self.unset_clock(now));
                 }
-                if self.clock != SoftwareClock::Unset {
+                if self.clock.is_set() {
                     self.refer_to_self(now);
                 }
                 None
@@ -138,11 +144,14 @@ impl Node {
     pub(crate) fn clock_timeouts(&mut self, now: Instant) {
         self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
         self.with_berkeley(now, |berkeley, cx| berkeley.handle_timeout(cx));
+        self.with_asking(now, |asking, cx| asking.handle_timeout(cx));
         self.tell_utc(now);
     }
 
     pub(crate) fn clock_timeout(&self) -> Option<(Instant, &'static str)> {
-        let exchange = [self.cristian.poll_timeout(), self.time.berkeley.poll_timeout()].into_iter().flatten().min();
+        let exchanges =
+            [self.cristian.poll_timeout(), self.time.berkeley.poll_timeout(), self.time.asking.poll_timeout()];
+        let exchange = exchanges.into_iter().flatten().min();
         let second = self.next_utc_at().map(|at| (at, "second of UTC"));
         exchange.map(|at| (at, "clock exchange")).into_iter().chain(second).min_by_key(|(at, _)| *at)
     }
@@ -163,7 +172,10 @@ impl Node {
     pub(crate) fn refer_to_self(&mut self, now: Instant) {
         let (source, term) = (self.config.me, self.membership.promised());
         if self.time.reference.is_none_or(|reference| reference.source != source) {
-            self.record(now, Event::Sync { source, offset_us: 0, rtt_us: 0, error_us: 0, bound_us: 0 });
+            self.record(
+                now,
+                Event::Sync { source, offset_us: 0, rtt_us: 0, error_us: 0, bound_us: 0, course: self.course(now) },
+            );
         }
         self.time.reference = Some(Reference { source, term, since: now, error_us: 0 });
     }
@@ -195,17 +207,23 @@ impl Node {
     }
 
     /// The answer to a question that arrived at `received`, if there is a time to tell.
-    pub(crate) fn time_reply(&self, now: Instant, echo: Instant, received: Instant) -> Option<Body<'static>> {
-        let shown = self.clock.read(now);
+    pub(crate) fn time_reply(
+        &self,
+        now: Instant,
+        to: NodeId,
+        echo: Instant,
+        received: Instant,
+    ) -> Option<Body<'static>> {
+        let shown = self.clock.read(now).filter(|_| self.serves_time(to));
         // Berkeley's coordinator asks everybody what its clock shows, set or not.
         let is_asked_anyway = self.config.clock == ClockChoice::Berkeley;
         let cluster = shown.or(is_asked_anyway.then(|| self.unset_clock(now)))?;
         // Others take what this clock shows for the time; what it has yet to slew will have moved it.
-        let error_us = self.half_width_us(now).max(self.clock.pending_us(now).unsigned_abs());
+        let error_us = self.half_width_us(now).max(self.clock.pending_us(now));
         Some(Body::TimeReply {
             echo,
             cluster,
-            handling_us: saturated(now.since(received).0),
+            handling_us: saturated(self.clock.elapsed_us(received, now)),
             sent: now,
             error_us: saturated(error_us),
             is_set: shown.is_some(),
@@ -222,11 +240,14 @@ impl Node {
             ClockChoice::Berkeley => {
                 self.handle_answer(now, from, BerkeleyMessage::Answer { echo, shown: cluster, sent, handling, is_set });
             }
-            ClockChoice::Cristian if !is_set => {}
+            ClockChoice::Cristian | ClockChoice::Disciplined if !is_set => {}
+            ClockChoice::Disciplined => {
+                self.learn_leap(leap);
+                let reply = AskingMessage::Reply { echo, answered: cluster, handling, arrived: now, error_us };
+                self.with_asking(now, |asking, cx| asking.handle_message(from, reply, cx));
+            }
             ClockChoice::Cristian => {
-                if let (TimeSource::Host, Some(leap)) = (self.config.time_source, leap) {
-                    self.time.leaps.announce(leap);
-                }
+                self.learn_leap(leap);
                 let reply = cristian::TimeMessage::Reply { echo, cluster, handling, error_us };
                 self.with_cristian(now, |cristian, cx| cristian.handle_message(from, reply, cx));
             }
@@ -245,17 +266,12 @@ impl Node {
     pub(crate) fn adjust(&mut self, now: Instant, target: ClusterTime, mut reference: Reference, rtt_us: u32) {
         let shown = self.clock.read(now).unwrap_or(self.unset_clock(now));
         let offset_us = target.ahead_of_us(shown);
-        match (self.clock, self.config.adjustment) {
-            (SoftwareClock::Unset, _) | (_, Adjustment::Step) => self.clock.set(now, target),
-            (SoftwareClock::Running { .. }, Adjustment::Slew) => {
-                reference.error_us += self.clock.correct(now, offset_us).unsigned_abs();
-            }
-        }
+        reference.error_us += self.clock.adjust(now, target, offset_us, self.config.adjustment).unsigned_abs();
         self.time.reference = Some(reference);
         self.time.adjusted = now;
-        let bound_us = saturated(reference.error_us + self.clock.pending_us(now).unsigned_abs());
+        let bound_us = saturated(reference.error_us + self.clock.pending_us(now));
         let (source, error_us) = (reference.source, saturated(reference.error_us));
-        self.record(now, Event::Sync { source, offset_us, rtt_us, error_us, bound_us });
+        self.record(now, Event::Sync { source, offset_us, rtt_us, error_us, bound_us, course: None });
     }
 }
 

@@ -180,7 +180,7 @@ impl Node {
                 Body::HeartbeatAck(self.membership.acknowledge(term, view, echo, votes, has_time, self.holdings(), now))
             }
             Outgoing::TimeRequest => Body::TimeRequest { sent: now },
-            Outgoing::TimeReply { echo, received } => self.time_reply(now, echo, received)?,
+            Outgoing::TimeReply { echo, received } => self.time_reply(now, to, echo, received)?,
             Outgoing::Correction { polled, offset_us, rtt_us, error_us } => {
                 Body::Correction { polled, offset_us, rtt_us, error_us }
             }

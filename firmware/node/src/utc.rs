@@ -10,6 +10,13 @@ impl Node {
         self.time.leaps.announce(leap);
     }
 
+    /// Whoever serves the host's time also passes on what the host announced.
+    pub(crate) fn learn_leap(&mut self, leap: Option<Leap>) {
+        if let (TimeSource::Host, Some(leap)) = (self.config.time_source, leap) {
+            self.time.leaps.announce(leap);
+        }
+    }
+
     /// When the clock shows the next whole second.
     pub(crate) fn next_utc_at(&self) -> Option<Instant> {
         let second = self.time.next_second?;

@@ -81,7 +81,7 @@ pub fn line(observation: &Observation) {
         }
         Event::Suspect { id } => defmt::info!("suspect {=u16}", id.0),
         Event::Trust { id } => defmt::info!("trust {=u16}", id.0),
-        Event::Sync { source, offset_us, rtt_us, error_us, bound_us } => defmt::info!(
+        Event::Sync { source, offset_us, rtt_us, error_us, bound_us, .. } => defmt::info!(
             "sync with {=u16}: offset {=i64} us, rtt {=u32} us, error {=u32} us, bound {=u32} us",
             source.0,
             offset_us,

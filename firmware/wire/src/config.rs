@@ -33,11 +33,17 @@ pub enum ClockChoice {
     Cristian,
     /// Berkeley's: the coordinator averages everybody's clocks and sends each its correction.
     Berkeley,
+    /// Four stamps an exchange and a model of the crystal, with the coordinator as reference.
+    Disciplined,
 }
 
 /// A Berkeley coordinator moves its own clock towards the average no faster than this, once others have
 /// set theirs by it: its clock is what their intervals hold.
 pub const BERKELEY_PULL_PPM: u32 = 1000;
+
+/// A coordinator that learnt its rate from another one goes on by it: what that may be wrong by, over many
+/// successions, comes on top of its crystal.
+pub const HANDED_OVER_PPM: u32 = 10;
 
 impl ClockChoice {
     /// How fast a clock and its reference may come apart: both crystals are off by as much as declared,
@@ -48,6 +54,7 @@ impl ClockChoice {
         match self {
             ClockChoice::None | ClockChoice::Cristian => crystals,
             ClockChoice::Berkeley => crystals.saturating_add(BERKELEY_PULL_PPM),
+            ClockChoice::Disciplined => crystals.saturating_add(2 * HANDED_OVER_PPM),
         }
     }
 }

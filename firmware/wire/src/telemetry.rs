@@ -27,6 +27,24 @@ pub struct Observation {
     pub event: Event,
 }
 
+/// What a disciplined clock claims when it was compared, and how that moves until the next time: against the
+/// hardware clock, and doubt grows on top of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Course {
+    /// How much faster the reference runs than this crystal, as estimated.
+    pub rate_ppb: i32,
+    /// The reference may be behind what is shown by so much,
+    pub behind_us: u32,
+    /// or ahead.
+    pub ahead_us: u32,
+    /// The earlier end of the interval moves at least so fast,
+    pub slow_ppb: i32,
+    /// the later one at most.
+    pub fast_ppb: i32,
+    /// The clock has found its rate.
+    pub locked: bool,
+}
+
 /// What happened on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Event {
@@ -146,6 +164,8 @@ pub enum Event {
         error_us: u32,
         /// Half the width of the clock's interval right after it: the error, and what is yet to be slewed.
         bound_us: u32,
+        /// How a disciplined clock goes on from there.
+        course: Option<Course>,
     },
     /// The token arrived here, or was made here.
     Token {

@@ -2,15 +2,17 @@
 //!
 //! A `sync` tells how wrong the clock could be right after it, and what it had yet to slew. From then on
 //! the interval widens as fast as two crystals may come apart, and narrows as the clock is slewed. So one
-//! field of the `sync` tells the interval at every later event.
+//! field of the `sync` tells the interval at every later event. A disciplined clock tells how the ends of its
+//! interval move.
 //!
 //! The reference is the clock of the node that was asked, as it went on from there: if that node dies,
 //! or sets its own clock by somebody else's, it goes on at the rate that its crystal promises.
 
 use crate::{
     index::Trace,
-    trace::{Event, HOST},
+    trace::{Course, Event, HOST},
 };
+use compasso_wire::config::HANDED_OVER_PPM;
 use std::collections::BTreeMap;
 
 /// Readings are cut to whole microseconds.
@@ -39,7 +41,13 @@ struct Basis {
     /// What the clock would show then if it were slewed already.
     aim_us: i64,
     error_us: i64,
+    /// What the clock showed, and how a disciplined one goes on.
+    shown_us: i64,
+    course: Option<Course>,
 }
+
+/// Doubt about a rate grows unseen by so much a second.
+const DOUBT_PPB: i64 = compasso_algorithms::time::disciplined::CHANGE_PPB as i64;
 
 /// Every claim in the trace about somebody else's time.
 #[must_use]
@@ -52,18 +60,18 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
         for index in stream.iter().copied() {
             let event = trace.event(index);
             let (Some(hw), Some(shown)) = (event.hw_us, event.cluster_us) else { continue };
-            if let Event::Sync { offset_us, error_us, bound_us: Some(bound), source: Some(source), .. } = event.event {
+            if let Event::Sync { offset_us, error_us, bound_us: Some(bound), source: Some(source), course, .. } =
+                event.event
+            {
                 let (error_us, bound_us) = (error_us as i64, bound as i64);
                 let aim_us = shown + offset_us.signum() * (bound_us - error_us).max(0);
-                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us });
+                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us, shown_us: shown, course });
             }
             let Some(basis) = basis.filter(|basis| basis.source != *node) else { continue };
-            let half_us = basis.half_us(trace.setting.bound_ppm, hw, shown);
+            let (earliest, latest) = basis.within(trace.setting.bound_ppm, hw, shown);
+            let half_us = (shown - earliest).max(latest - shown);
             let reference = reference_us(trace, &timelines, &basis, event.true_us);
-            let outside_us = reference.map(|(low, high)| {
-                let (earliest, latest) = (shown - half_us, shown + half_us);
-                (low - latest).max(earliest - high).max(0)
-            });
+            let outside_us = reference.map(|(low, high)| (low - latest).max(earliest - high).max(0));
             claims.push(Claim { index, sync: basis.sync, source: basis.source, half_us, outside_us });
         }
     }
@@ -71,10 +79,21 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
 }
 
 impl Basis {
-    fn half_us(&self, rate_ppm: i64, hw_us: i64, shown_us: i64) -> i64 {
+    /// The interval that is claimed at this hardware time, when the clock shows this.
+    fn within(&self, rate_ppm: i64, hw_us: i64, shown_us: i64) -> (i64, i64) {
         let elapsed = (hw_us - self.hw_us).max(0);
+        if let Some(course) = self.course {
+            let doubt_ppb = (i128::from(elapsed) * i128::from(DOUBT_PPB) / 2_000_000) as i64;
+            let limit_ppb = rate_ppm * 1000;
+            let moved = |ppb: i64| (i128::from(elapsed) * i128::from(ppb)).div_euclid(1_000_000_000) as i64;
+            let at = self.shown_us + elapsed;
+            let earliest = at - course.behind_us + moved((course.slow_ppb - doubt_ppb).max(-limit_ppb)) - GRAIN_US;
+            let latest = at + course.ahead_us + moved((course.fast_ppb + doubt_ppb).min(limit_ppb)) + GRAIN_US;
+            return (earliest.min(shown_us), latest.max(shown_us));
+        }
         let pending = (self.aim_us + elapsed - shown_us).abs();
-        self.error_us + share(elapsed, rate_ppm) + pending + GRAIN_US
+        let half_us = self.error_us + share(elapsed, rate_ppm) + pending + GRAIN_US;
+        (shown_us - half_us, shown_us + half_us)
     }
 }
 
@@ -94,7 +113,9 @@ fn reference_us(
             let synced_us = trace.event(basis.sync).true_us?;
             let lives = timelines.range((source, 0)..=(source, u32::MAX));
             let (_, timeline) = lives.rev().find(|(_, timeline)| timeline.began_by(synced_us))?;
-            timeline.at(at, synced_us, trace.setting.drift_ppm)?
+            let is_disciplined = basis.course.is_some();
+            let learnt_ppm = if is_disciplined { i64::from(HANDED_OVER_PPM) } else { 0 };
+            timeline.at(at, synced_us, trace.setting.drift_ppm + learnt_ppm)?
         }
     };
     Some((low - tolerance, high + tolerance))

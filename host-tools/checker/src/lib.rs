@@ -5,6 +5,7 @@
 
 mod bounds;
 mod cluster;
+pub mod drift;
 mod entries;
 mod findings;
 mod index;

@@ -167,6 +167,15 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
         )),
         (None, _) => parts.push(format!("{} never showed a time to compare", clock.algorithm)),
     }
+    if let (Some(ours), Some(textbook)) = (clock.after_lock, clock.cristian_us) {
+        parts.push(format!(
+            "once every rate was found {} (p99 {}), where cristian would have been {} off by the same exchanges (p99 {})",
+            span(ours.median),
+            span(ours.p99),
+            span(textbook.median),
+            span(textbook.p99)
+        ));
+    }
     if let Some(rtt) = clock.rtt_us {
         parts.push(format!("round trip {} (p99 {})", span(rtt.median), span(rtt.p99)));
     }

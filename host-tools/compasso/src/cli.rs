@@ -28,6 +28,8 @@ const EXAMPLES: &str = "Examples:
   compasso keys new                              the secret of a cluster of real boards
   compasso flash                                 build and flash the boards of fleet.toml
   compasso collect                               what they report, until Ctrl-C
+  compasso bench clock                           the disciplined clock beside its peers
+  compasso drift runs/concert-7-sim              how its crystals drifted
   compasso doctor                                what is missing on this machine
 
 Exit status: 0 every promise held; 1 one was broken, or an expectation missed; 2 bad usage or
@@ -54,8 +56,13 @@ pub enum Command {
     Flash(FlashArgs),
     /// Collect what real boards report, until Ctrl-C, and judge it.
     Collect(CollectArgs),
+    /// Measure how the bare crystals of a run drift: rates, Allan deviation, plots.
+    Drift(DriftArgs),
     /// Say what is missing on this machine, and how to get it.
     Doctor(DoctorArgs),
+    /// Measure side by side with other people's work.
+    #[command(subcommand)]
+    Bench(BenchArgs),
     /// Measure the image: size, memory and counted instructions, against their budgets.
     Budget(BudgetArgs),
     /// Print shell completions.
@@ -165,6 +172,74 @@ pub struct CompareArgs {
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso bench`.
+#[derive(Subcommand)]
+pub enum BenchArgs {
+    /// The disciplined clock beside statime, ntp-proto, clock-bound, the textbook and an oracle, on the same traces.
+    Clock(ClockBenchArgs),
+}
+
+/// `compasso bench clock`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso bench clock                          five families, seeds 1 to 5, against the limits
+  compasso bench clock --families all           all families, also those without limits
+  compasso bench clock --seeds 101-120          seeds that nobody tuned on
+  compasso bench clock --families lan --json    for machines: one document on stdout
+  compasso bench clock --out docs               draw the pictures of docs/algorithms/disciplined-clock.md again
+
+The first call builds the peers, which takes some minutes. The families: lan, asym, wifi, temp,
+burst (with limits), heavy, slow, step, hot, quiet, busy, lossy. Limits on ratios are judged
+over at least five seeds; backward steps and broken bounds always are. Exit status 1: a limit
+is broken.")]
+pub struct ClockBenchArgs {
+    /// How many seeds, from 1 on; or the first and the last one, as 11-15.
+    #[arg(long, default_value = "5", value_name = "N")]
+    pub seeds: String,
+    /// Which families, with commas; all for all [default: those that have limits].
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub families: Vec<String>,
+    /// Where the pictures go [default: `runs/bench-clock`].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the results as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the verdict.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `compasso drift`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  compasso drift runs/concert-7-sim                            of a recorded run
+  compasso drift --on sim scenarios/clock-disciplined.toml     perform it first
+  compasso drift runs/concert-7-qemu --json                    for machines: one document on stdout
+
+Hardware clocks are compared with true time where the stage knows it (sim), else with the reference by
+the clock's own exchanges. drift.svg and allan.svg go into the run's folder.")]
+pub struct DriftArgs {
+    /// The folder of a run; with --on, the scenario to perform [default: scenarios/concert.toml].
+    #[arg(value_name = "RUN|SCENARIO")]
+    pub what: Option<PathBuf>,
+    /// Perform a scenario first: sim (simulator) or qemu (emulated boards).
+    #[arg(long, value_name = "STAGE")]
+    pub on: Option<String>,
+    /// Decides everything random, instead of the scenario's own seed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// The folder of the performance [default: runs/drift].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the measurements as one JSON document on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing but the table.
     #[arg(long, short)]
     pub quiet: bool,
 }

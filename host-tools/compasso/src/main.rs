@@ -1,10 +1,12 @@
 //! The compasso command: performs experiments, collects every node's log, judges every promise.
 
+mod bench;
 mod boards;
 mod check;
 mod cli;
 mod compare;
 mod doctor;
+mod drift;
 mod outcome;
 mod progress;
 mod report;
@@ -29,11 +31,13 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Report(args) => report::report(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Keys(args) => boards::keys(&args),
         Command::Provision(args) => boards::provision(&args),
         Command::Flash(args) => boards::flash(&args),
         Command::Collect(args) => boards::collect(&args),
+        Command::Drift(args) => drift::drift_of(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Budget(args) => doctor::budget(&args),
         Command::Completions { shell } => {

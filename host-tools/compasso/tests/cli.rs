@@ -200,3 +200,41 @@ fn without_an_emulator_and_the_right_to_install_one_the_tool_says_what_to_type()
     let error = json(&output)["error"].as_str().unwrap().to_owned();
     assert!(error.contains("to mend it: "), "{error}");
 }
+
+/// A cargo that says what it was called with and ends as it is told to.
+fn with_cargo(script: Option<&str>, args: &[&str]) -> Output {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let cargo = folder.path().join("cargo");
+    if let Some(script) = script {
+        fs::write(&cargo, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Command::new(env!("CARGO_BIN_EXE_compasso")).args(args).current_dir(root()).env("CARGO", &cargo).output().unwrap()
+}
+
+#[test]
+fn the_bench_is_built_when_it_is_asked_for_and_its_status_is_passed_on() {
+    let output = with_cargo(
+        Some("echo \"$PWD $@\"; exit 1"),
+        &["bench", "clock", "--seeds", "3", "--families", "lan,temp", "--json", "--out", "/somewhere/else"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let wanted = "run --package compasso-bench --features peers -- clock --seeds 3 --families lan,temp --out /somewhere/else --json";
+    assert_eq!(said.trim_end(), format!("{} {wanted}", root().canonicalize().unwrap().display()));
+    for status in [0, 2, 3] {
+        let output = with_cargo(Some(&format!("exit {status}")), &["bench", "clock"]);
+        assert_eq!(output.status.code(), Some(status));
+    }
+}
+
+#[test]
+fn without_cargo_or_with_a_build_that_fails_the_bench_ends_with_status_3() {
+    let missing = with_cargo(None, &["bench", "clock", "--json"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert_eq!(json(&missing)["exit"], 3);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("to get it: "));
+    let failed = with_cargo(Some("exit 101"), &["bench", "clock", "--json"]);
+    assert_eq!((failed.status.code(), &json(&failed)["exit"]), (Some(3), &3.into()));
+}

@@ -179,7 +179,7 @@ fn clocks_cost_what_their_rules_say_and_keep_their_bounds() {
     for nodes in [3_u16, 5, 9] {
         let document = compared("clock", nodes);
         let of = |sync: &str| row(&document, &[("algorithm", sync)]);
-        for (sync, each) in [("cristian", 16.0), ("berkeley", 9.0)] {
+        for (sync, each) in [("cristian", 16.0), ("berkeley", 9.0), ("disciplined", 2.0)] {
             let context = format!("{sync} with {nodes} nodes");
             let row = of(sync);
             near(&row["messages_per_correction"], each, each * 0.03, &context);

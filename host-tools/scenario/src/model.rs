@@ -210,6 +210,7 @@ pub fn clock_name(choice: ClockChoice) -> &'static str {
         ClockChoice::None => "none",
         ClockChoice::Cristian => "cristian",
         ClockChoice::Berkeley => "berkeley",
+        ClockChoice::Disciplined => "disciplined",
     }
 }
 

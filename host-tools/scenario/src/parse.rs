@@ -178,16 +178,22 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
         adjustment: Adjustment::Slew,
     };
     let Some(section) = section(root, "clock")? else { return Ok((clock, None)) };
+    clock.sync = ClockChoice::Disciplined;
     section.refuse_unknown(&["sync", "skew_ppm", "source", "adjust"], &[])?;
     if let Some(field) = section.get("sync") {
         clock.sync = field.choose(
-            &[("none", ClockChoice::None), ("cristian", ClockChoice::Cristian), ("berkeley", ClockChoice::Berkeley)],
-            &["disciplined"],
+            &[
+                ("none", ClockChoice::None),
+                ("cristian", ClockChoice::Cristian),
+                ("berkeley", ClockChoice::Berkeley),
+                ("disciplined", ClockChoice::Disciplined),
+            ],
+            &[],
         )?;
     }
     if let Some(field) = section.get("source") {
         clock.source = field.choose(&[("coordinator", TimeSource::Coordinator), ("host", TimeSource::Host)], &[])?;
-        if clock.source == TimeSource::Host && clock.sync != ClockChoice::Cristian {
+        if clock.source == TimeSource::Host && !matches!(clock.sync, ClockChoice::Cristian | ClockChoice::Disciplined) {
             let sync = clock_name(clock.sync);
             return Err(field.error(format!(
                 "expected \"coordinator\" with sync = \"{sync}\": only a clock that follows a server can follow the host"
@@ -196,6 +202,9 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
     }
     if let Some(field) = section.get("adjust") {
         clock.adjustment = field.choose(&[("slew", Adjustment::Slew), ("step", Adjustment::Step)], &[])?;
+        if clock.adjustment == Adjustment::Step && clock.sync == ClockChoice::Disciplined {
+            return Err(field.error("expected \"slew\" with sync = \"disciplined\": that clock is never set back"));
+        }
     }
     let ppm = |field: &Field<'_>| field.number(-NODE_PPM_MAX..=NODE_PPM_MAX, "parts per million");
     let Some(field) = section.get("skew_ppm") else { return Ok((clock, None)) };

@@ -57,10 +57,24 @@ fn berkeley_in_storms() {
     weather("sync = \"berkeley\"\n", |_| String::new());
 }
 
-/// A leap second of either sign, and the host leaves and comes back.
+#[test]
+fn disciplined_in_storms() {
+    weather("sync = \"disciplined\"\n", |_| String::new());
+}
+
 #[test]
 fn time_from_the_host_in_storms() {
-    weather("sync = \"cristian\"\nsource = \"host\"\n", |seed| {
+    from_the_host("cristian");
+}
+
+#[test]
+fn disciplined_by_the_host_in_storms() {
+    from_the_host("disciplined");
+}
+
+/// A leap second of either sign, and the host leaves and comes back.
+fn from_the_host(sync: &str) {
+    weather(&format!("sync = \"{sync}\"\nsource = \"host\"\n"), |seed| {
         let leap = if seed % 2 == 0 { 1 } else { -1 };
         let (at, left) = (3000 + mix(&[seed, 1]) % 8000, 2500 + mix(&[seed, 2]) % 6000);
         let back = left + 500 + mix(&[seed, 3]) % 8000;
@@ -74,7 +88,7 @@ fn time_from_the_host_in_storms() {
 /// No rebuild is missed, whoever dies and whatever the clocks go through.
 #[test]
 fn make_in_storms() {
-    for sync in ["cristian", "berkeley"] {
+    for sync in ["cristian", "berkeley", "disciplined"] {
         weather(&format!("sync = \"{sync}\"\n"), |_| "[make]\nworkload = { every = \"200ms\" }\n".to_owned());
     }
 }
@@ -157,6 +171,66 @@ fn the_summary_shows_which_rebuilds_each_kind_of_stamp_missed() {
         match make.stamps.get("synchronized") {
             Some(stamps) => assert!(stamps.missed == 0 && stamps.rebuilt >= make.due, "{stamps:?}"),
             None => assert_eq!(decides, "raw"),
+        }
+    }
+}
+
+/// A calm network with crystals far apart, for as long as it takes.
+fn long(sync: &str, seconds: u64, delay: &str, extra: &str) -> Scenario {
+    let text = format!(
+        "name = \"long\"\nnodes = 5\nseed = 5\nduration = \"{seconds}s\"\n[clock]\nsync = \"{sync}\"\n\
+         skew_ppm = [80, -60, 40, -100, 20]\n[election]\nalgorithm = \"bully\"\n\
+         [network]\ndelay = \"{delay}\"\nloss = 0.02\n{extra}"
+    );
+    Scenario::parse(&text, "long").unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_disciplined_clock_is_ten_times_better_than_cristian_by_the_same_exchanges_and_by_its_own() {
+    let kept = |sync: &str| {
+        let scenario = long(sync, 900, "200us..2ms", "");
+        let trace = perform(&scenario).trace;
+        judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default())).clock.expect("clocks")
+    };
+    let (ours, theirs) = (kept("disciplined"), kept("cristian"));
+    let (kept, by_the_same, by_its_own) = (ours.after_lock, ours.cristian_us, theirs.after_convergence);
+    println!("ours {kept:?}, by the same exchanges {by_the_same:?}, with eight times as many {by_its_own:?}");
+    let p99 = |stats: Option<compasso_checker::summary::Stats>| stats.expect("clocks that can be compared").p99;
+    assert!(p99(kept) * 10 <= p99(by_the_same) && p99(kept) * 10 <= p99(by_its_own));
+    for (node, skew) in &ours.skew_ppm {
+        let (real, estimated) = (skew.real.expect("set"), skew.estimated.expect("estimated"));
+        assert!((real - estimated).abs() < 0.5, "node {node}: {estimated} ppm of {real}");
+    }
+}
+
+/// From one event to the next a clock gains at most this beyond its crystal and the slewing, and reading it is exact to.
+const GRAIN_US: i64 = 2;
+
+/// The coordinator dies and returns five times: ten others lead after it. The first one's crystal is 20 ppm fast.
+#[test]
+fn ten_coordinators_in_succession_keep_the_time_and_its_rate() {
+    let mut steps = String::new();
+    for cycle in 0..5 {
+        let (dies, returns) = (300 + cycle * 400, 400 + cycle * 400);
+        steps += &format!("[[step]]\nat = \"{dies}s\"\ncrash = 4\n[[step]]\nat = \"{returns}s\"\nrestart = 4\n");
+    }
+    let trace = perform(&long("disciplined", 2400, "200us..400us", &steps)).trace;
+    let led = |event: &compasso_checker::TraceEvent| matches!(event.event, Event::Sync { source, course: Some(_), .. } if source == event.node_id());
+    assert_eq!(trace.iter().filter(|event| led(event)).count(), 11, "the first one and ten after it");
+    for node in 0..4 {
+        let readings = trace.iter().filter(|event| event.node_id() == Some(node));
+        let readings: Vec<(i64, i64)> = readings.filter_map(|event| event.true_us.zip(event.cluster_us)).collect();
+        let settled = readings.partition_point(|(at, _)| *at < 60_000_000);
+        let mut minute = readings[settled];
+        for pair in readings[settled..].windows(2) {
+            let ((from, then), (at, shown)) = (pair[0], pair[1]);
+            let most = (at - from) * 700 / 1_000_000 + GRAIN_US;
+            assert!((shown - then - (at - from)).abs() <= most, "node {node} jumps at {at}: {then} to {shown}");
+            if at - minute.0 >= 60_000_000 {
+                let ppm = ((shown - minute.1) as f64 / (at - minute.0) as f64 - 1.0) * 1e6;
+                assert!((ppm - 20.0).abs() < 1.0, "node {node} runs {ppm} ppm fast in the minute before {at}");
+                minute = (at, shown);
+            }
         }
     }
 }

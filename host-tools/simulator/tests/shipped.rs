@@ -37,7 +37,7 @@ fn every_shipped_scenario_holds() {
     for name in ["detect", "prevent-order", "wait-die", "wound-wait", "avoid"] {
         assert!(paths.iter().any(|path| path.ends_with(format!("deadlock-{name}.toml"))), "{name} has no scenario");
     }
-    for name in ["clock-cristian", "clock-berkeley", "clock-utc", "clock-utc-negative", "make"] {
+    for name in ["clock-cristian", "clock-berkeley", "clock-disciplined", "clock-utc", "clock-utc-negative", "make"] {
         assert!(paths.iter().any(|path| path.ends_with(format!("{name}.toml"))), "{name} has no scenario");
     }
     for path in &paths {

@@ -4,11 +4,13 @@ mod cluster;
 mod console;
 mod counter;
 mod pieces;
+mod servo;
 mod stack;
 mod tally;
 
 use crate::semihosting;
 use cluster::{CLUSTER, Cluster, KEY, NODES, Piece, Room, header, id};
+use compasso_algorithms::time::Disciplined;
 use compasso_node::Node;
 use compasso_wire::{
     Body, Duration, Fence, Header, Instant, NodeId, NodeSet, Payload, ResourceId, Term, Vector, VectorEntry,
@@ -49,6 +51,12 @@ fn start() -> ! {
     for piece in pieces::all() {
         perform(room, &counter, &piece, &mut stacks);
     }
+    let cost = servo::count(&counter);
+    print("clock.exchange_usual", 1, cost.usual, cost.usual);
+    print("clock.exchange_dearest", 1, cost.dearest, cost.dearest);
+    print("clock.interval", 1, cost.read, cost.read);
+    let size = size_of::<Disciplined>() as u64;
+    print("clock.size", 1, size, size);
     print("node.size", 1, size_of::<Node>() as u64, size_of::<Node>() as u64);
     print("node.boot_stack", 1, stacks.boot as u64, stacks.boot as u64);
     print("node.work_stack", 1, stacks.work as u64, stacks.work as u64);

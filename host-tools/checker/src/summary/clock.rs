@@ -11,7 +11,9 @@ use crate::{
     intervals::Claim,
     trace::{Event, TraceEvent},
 };
+use compasso_algorithms::time::SoftwareClock;
 use compasso_scenario::{Scenario, clock_name};
+use compasso_wire::{ClusterTime, Instant};
 use std::collections::BTreeMap;
 
 /// Distance of two samples.
@@ -42,6 +44,7 @@ pub(super) fn section(
     let syncs = round_trips.len() as u64;
     let rtt_us = RoundTrip::of(round_trips);
     let samples = sample(trace, leadership);
+    let locked_us = locked(trace);
     let converged_us = rtt_us.and_then(|rtt| converged(&samples, rtt.median));
     let errors = |from: i64| {
         samples
@@ -50,11 +53,16 @@ pub(super) fn section(
             .flat_map(|sample| sample.errors_us.iter().map(|(_, error)| error.abs()))
             .collect()
     };
+    let textbook = |from: i64| {
+        samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.textbook_us.clone()).collect()
+    };
     ClockSection {
         algorithm: clock_name(scenario.clock.sync).to_owned(),
         source: if trace.setting.host_origin_us.is_some() { "host" } else { "coordinator" }.to_owned(),
         error_us: Stats::of(errors(i64::MIN)),
         after_convergence: converged_us.and_then(|from| Stats::of(errors(from))),
+        after_lock: locked_us.and_then(|from| Stats::of(errors(from))),
+        cristian_us: locked_us.and_then(|from| Stats::of(textbook(from))),
         converged_us,
         spread_us: Stats::of(samples.iter().filter_map(|sample| sample.spread_us).collect()),
         raw_spread_us: raw_spread(scenario),
@@ -74,7 +82,36 @@ fn broken(claims: &[Claim]) -> u64 {
 
 fn skew(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Skew {
     let set = trace.setting.stage != "boards";
-    Skew { real: set.then(|| scenario.skew_ppm(id)), estimated: None }
+    Skew { real: set.then(|| scenario.skew_ppm(id)), estimated: estimated_ppm(scenario, trace, id) }
+}
+
+/// How fast a crystal runs by its own last estimate. What it knows is how much faster cluster time runs; that
+/// began with some board's crystal and goes on at its rate, or is the host's.
+fn estimated_ppm(scenario: &Scenario, trace: &Trace<'_>, id: u16) -> Option<f64> {
+    let (_, stream) = trace.streams.range((id, 0)..=(id, u32::MAX)).next_back()?;
+    let rate_ppb = stream.iter().rev().find_map(|index| match trace.event(*index).event {
+        Event::Sync { course: Some(course), .. } if course.locked => Some(course.rate_ppb),
+        _ => None,
+    })?;
+    let began = trace.events.iter().find_map(|event| match event.event {
+        Event::Sync { source: Some(source), .. } if event.node_id() == Some(source) => Some(source),
+        _ => None,
+    });
+    let is_told = trace.setting.host_origin_us.is_none() && trace.setting.stage != "boards";
+    let began_ppm = began.filter(|_| is_told).map_or(0.0, |first| scenario.skew_ppm(first));
+    Some(((1.0 + began_ppm / 1e6) / (1.0 + rate_ppb as f64 / 1e9) - 1.0) * 1e6)
+}
+
+/// From when on every disciplined clock had found its rate, as far as first lives tell.
+fn locked(trace: &Trace<'_>) -> Option<i64> {
+    let first_lock = |stream: &Vec<usize>| {
+        stream.iter().map(|index| trace.event(*index)).find_map(|event| match event.event {
+            Event::Sync { course: Some(course), .. } if course.locked => event.true_us,
+            _ => None,
+        })
+    };
+    let firsts = trace.setting.ids.iter().filter_map(|id| trace.streams.range((*id, 0)..=(*id, u32::MAX)).next());
+    firsts.map(|(_, stream)| first_lock(stream)).collect::<Option<Vec<i64>>>()?.into_iter().max()
 }
 
 /// All clocks at one instant.
@@ -82,6 +119,8 @@ struct Sample {
     at_us: i64,
     /// How far each node's clock is ahead of the coordinator's, if somebody led, or of true time if the host serves it.
     errors_us: Vec<(u16, i64)>,
+    /// How far Cristian's clocks would be, from the same exchanges.
+    textbook_us: Vec<i64>,
     /// Largest distance between two clocks, if there are two.
     spread_us: Option<i64>,
     /// Nodes that were alive but showed no time.
@@ -100,6 +139,10 @@ pub fn clock_errors(events: &[TraceEvent]) -> Vec<(i64, Vec<(u16, i64)>)> {
 struct Readings {
     node: u16,
     points: Vec<(i64, i64)>,
+    /// What Cristian's clock would have shown at each of the points, if the clock was a disciplined one.
+    textbook: Vec<Option<i64>>,
+    /// When it began to go by its own clock, and when by somebody else's.
+    serves: Vec<(i64, bool)>,
     from_us: i64,
     until_us: i64,
     cursor: usize,
@@ -113,8 +156,53 @@ impl Readings {
         }
         let (&(t0, c0), &(t1, c1)) = (self.points.get(self.cursor)?, self.points.get(self.cursor + 1)?);
         let near = t0 <= at && t1 - t0 < NEIGHBOURS_US && t1 > t0;
-        near.then(|| c0 + ((c1 - c0) as i128 * (at - t0) as i128 / (t1 - t0) as i128) as i64)
+        near.then(|| between((t0, c0), (t1, c1), at))
     }
+
+    /// Whether this clock is what others go by: not while it is itself learning the time.
+    fn serves(&self, at: i64) -> bool {
+        let after = self.serves.partition_point(|(from, _)| *from <= at);
+        after.checked_sub(1).and_then(|last| self.serves.get(last)).is_none_or(|(_, serves)| *serves)
+    }
+
+    /// Cristian's clock at the instant that was just read.
+    fn textbook(&self, at: i64) -> Option<i64> {
+        let told = |index: usize| Some((self.points.get(index)?.0, (*self.textbook.get(index)?)?));
+        Some(between(told(self.cursor)?, told(self.cursor + 1)?, at))
+    }
+}
+
+fn between((t0, c0): (i64, i64), (t1, c1): (i64, i64), at: i64) -> i64 {
+    c0 + ((c1 - c0) as i128 * (at - t0) as i128 / (t1 - t0) as i128) as i64
+}
+
+/// What Cristian's algorithm would have shown at a life's events: every answer counts, its round trip is halved, and
+/// the software clock is slewed to it.
+fn textbook(trace: &Trace<'_>, stream: &[usize]) -> Vec<Option<i64>> {
+    let mut clock = SoftwareClock::Unset;
+    let known = stream.iter().map(|index| trace.event(*index)).filter(|event| event.true_us.is_some());
+    let shown = known.filter_map(|event| {
+        let (now, cluster) = (Instant(event.hw_us? as u64), event.cluster_us?);
+        if let Event::Sync { offset_us, source, course: Some(_), .. } = event.event
+            && source != event.node_id()
+        {
+            match clock.read(now) {
+                // The first one sets both clocks alike.
+                None => clock.set(now, ClusterTime(cluster)),
+                Some(shown) => drop(clock.correct(now, cluster + offset_us - shown.0)),
+            }
+        }
+        Some(clock.read(now).map(|shown| shown.0))
+    });
+    shown.collect()
+}
+
+fn serves(trace: &Trace<'_>, stream: &[usize]) -> Vec<(i64, bool)> {
+    let syncs = stream.iter().map(|index| trace.event(*index)).filter_map(|event| match event.event {
+        Event::Sync { source, course: Some(_), .. } => Some((event.true_us?, source == event.node_id())),
+        _ => None,
+    });
+    syncs.collect()
 }
 
 fn readings(trace: &Trace<'_>) -> Vec<Readings> {
@@ -128,6 +216,8 @@ fn readings(trace: &Trace<'_>) -> Vec<Readings> {
                 .iter()
                 .filter_map(|index| trace.event(*index).true_us.zip(trace.event(*index).cluster_us))
                 .collect(),
+            textbook: textbook(trace, stream),
+            serves: serves(trace, stream),
             from_us,
             until_us: trace.death_us(*node, *inc, from_us).unwrap_or(last),
             cursor: 0,
@@ -145,22 +235,32 @@ fn sample(trace: &Trace<'_>, leadership: &Leadership) -> Vec<Sample> {
     while at <= end {
         let leader = leadership.at(at);
         let mut shown: Vec<(u16, i64)> = Vec::new();
+        let mut textbook: Vec<(u16, i64)> = Vec::new();
+        let mut learning = false;
         let mut silent = false;
         for life in lives.iter_mut().filter(|life| (life.from_us..life.until_us).contains(&at)) {
             match life.read(at) {
-                Some(time) => shown.push((life.node, time)),
+                Some(time) => {
+                    shown.push((life.node, time));
+                    learning |= Some(life.node) == leader && !life.serves(at);
+                    textbook.extend(life.textbook(at).map(|time| (life.node, time)));
+                }
                 None => silent = true,
             }
         }
         let served = trace.setting.host_origin_us.map(|origin| origin + at);
         let leads = |node: u16| served.is_none() && Some(node) == leader;
-        let reference = served.or(shown.iter().find(|(node, _)| leads(*node)).map(|(_, time)| *time));
-        let errors_us = reference.map_or(Vec::new(), |reference| {
-            shown.iter().filter(|(node, _)| !leads(*node)).map(|(node, time)| (*node, time - reference)).collect()
-        });
+        let led = shown.iter().find(|(node, _)| leads(*node) && !learning).map(|(_, time)| *time);
+        let reference = served.or(led);
+        let from_reference = |clocks: &[(u16, i64)]| -> Vec<(u16, i64)> {
+            let others = clocks.iter().filter(|(node, _)| !leads(*node));
+            others.filter_map(|(node, time)| Some((*node, time - reference?))).collect()
+        };
+        let errors_us = from_reference(&shown);
+        let textbook_us = from_reference(&textbook).into_iter().map(|(_, error)| error.abs()).collect();
         let times = || shown.iter().map(|(_, time)| *time);
         let spread_us = times().max().zip(times().min()).map(|(max, min)| max - min).filter(|_| shown.len() > 1);
-        samples.push(Sample { at_us: at, errors_us, spread_us, silent });
+        samples.push(Sample { at_us: at, errors_us, textbook_us, spread_us, silent });
         at += step;
     }
     samples

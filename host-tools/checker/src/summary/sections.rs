@@ -213,6 +213,11 @@ pub struct ClockSection {
     pub error_us: Option<Stats>,
     /// The same, from `converged_us` on.
     pub after_convergence: Option<Stats>,
+    /// The same, once every disciplined clock has found its rate.
+    pub after_lock: Option<Stats>,
+    /// The same of a clock that Cristian's algorithm would have kept by the very same exchanges, where a
+    /// disciplined one was kept.
+    pub cristian_us: Option<Stats>,
     /// From when on all live clocks were within a median round trip for a second.
     pub converged_us: Option<i64>,
     /// Largest distance between two live nodes' clocks, over the instants of the run.

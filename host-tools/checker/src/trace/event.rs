@@ -77,6 +77,23 @@ pub enum Fault {
     Other(Map<String, Value>),
 }
 
+/// What a disciplined clock claims of its reference from a `sync` on, against its hardware clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// How much faster the reference runs than this crystal, as estimated, in parts per billion.
+    pub rate_ppb: i64,
+    /// The reference may be behind what is shown by so much,
+    pub behind_us: i64,
+    /// or ahead.
+    pub ahead_us: i64,
+    /// The earlier end of the interval moves at least so fast,
+    pub slow_ppb: i64,
+    /// the later one at most.
+    pub fast_ppb: i64,
+    /// The clock has found its rate.
+    pub locked: bool,
+}
+
 /// What happened.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "the fields carry the names of the trace's format")]
@@ -110,7 +127,14 @@ pub enum Event {
     /// A suspicion is taken back.
     Trust { id: u16 },
     /// The clock was compared with its source and corrected; the bound holds right after it.
-    Sync { offset_us: i64, rtt_us: u64, error_us: u64, bound_us: Option<u64>, source: Option<u16> },
+    Sync {
+        offset_us: i64,
+        rtt_us: u64,
+        error_us: u64,
+        bound_us: Option<u64>,
+        source: Option<u16>,
+        course: Option<Course>,
+    },
     /// The token arrived or was made here.
     Token { resource: Text, epoch: u64, serial: u64 },
     /// A token was made in place of a lost one.

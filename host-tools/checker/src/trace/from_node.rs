@@ -1,6 +1,6 @@
 //! From what a node reports to a line of the trace.
 
-use super::event::{DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
+use super::event::{Course, DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
 use compasso_scenario::Names;
 use compasso_wire::{Observation, ResourceId, commit::Decision, locks::ResourceSet, telemetry::Event as Seen};
 
@@ -75,12 +75,20 @@ fn event(seen: &Seen, names: &Names) -> Event {
         },
         Seen::Suspect { id } => Event::Suspect { id: id.0 },
         Seen::Trust { id } => Event::Trust { id: id.0 },
-        Seen::Sync { source, offset_us, rtt_us, error_us, bound_us } => Event::Sync {
+        Seen::Sync { source, offset_us, rtt_us, error_us, bound_us, course } => Event::Sync {
             offset_us,
             rtt_us: rtt_us.into(),
             error_us: error_us.into(),
             bound_us: Some(bound_us.into()),
             source: Some(source.0),
+            course: course.map(|course| Course {
+                rate_ppb: course.rate_ppb.into(),
+                behind_us: course.behind_us.into(),
+                ahead_us: course.ahead_us.into(),
+                slow_ppb: course.slow_ppb.into(),
+                fast_ppb: course.fast_ppb.into(),
+                locked: course.locked,
+            }),
         },
         Seen::Token { resource, epoch, serial } => {
             Event::Token { resource: named(resource), epoch: epoch.into(), serial }

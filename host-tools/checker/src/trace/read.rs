@@ -1,7 +1,7 @@
 //! Reading a trace, ours or another's. Whatever is wrong with it is one line: file, line, what.
 
 use super::{
-    event::{DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent},
+    event::{Course, DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent},
     vector::{Stamp, Vector},
 };
 use serde_json::{Map, Value};
@@ -184,6 +184,17 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             error_us: required(map, "error_us", Value::as_u64)?,
             bound_us: optional(map, "bound_us", Value::as_u64)?,
             source: optional(map, "source", as_source)?,
+            course: match optional(map, "rate_ppb", Value::as_i64)? {
+                Some(rate_ppb) => Some(Course {
+                    rate_ppb,
+                    behind_us: required(map, "behind_us", Value::as_i64)?,
+                    ahead_us: required(map, "ahead_us", Value::as_i64)?,
+                    slow_ppb: required(map, "slow_ppb", Value::as_i64)?,
+                    fast_ppb: required(map, "fast_ppb", Value::as_i64)?,
+                    locked: required(map, "locked", Value::as_bool)?,
+                }),
+                None => None,
+            },
         },
         "token" => Event::Token {
             resource: resource(map)?,

@@ -111,7 +111,7 @@ fn fields(out: &mut String, event: &Event) {
             ids(out, "members", members);
         }
         Event::Suspect { id } | Event::Trust { id } => number(out, "id", id),
-        Event::Sync { offset_us, rtt_us, error_us, bound_us, source } => {
+        Event::Sync { offset_us, rtt_us, error_us, bound_us, source, course } => {
             number(out, "offset_us", offset_us);
             number(out, "rtt_us", rtt_us);
             number(out, "error_us", error_us);
@@ -119,6 +119,14 @@ fn fields(out: &mut String, event: &Event) {
             match source {
                 Some(HOST) => text(out, "source", "host"),
                 source => optional(out, "source", *source),
+            }
+            if let Some(course) = course {
+                number(out, "rate_ppb", course.rate_ppb);
+                number(out, "behind_us", course.behind_us);
+                number(out, "ahead_us", course.ahead_us);
+                number(out, "slow_ppb", course.slow_ppb);
+                number(out, "fast_ppb", course.fast_ppb);
+                number(out, "locked", course.locked);
             }
         }
         Event::Token { resource, epoch, serial } => {

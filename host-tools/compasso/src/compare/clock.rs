@@ -12,14 +12,16 @@ use compasso_scenario::Scenario;
 use serde_json::{Map, Value, json};
 
 /// In the order of the table. One more name is one more row; its cost goes into `rounds`.
-pub const SYNCS: [&str; 3] = ["none", "cristian", "berkeley"];
+pub const SYNCS: [&str; 4] = ["none", "cristian", "berkeley", "disciplined"];
 
 /// How long a run lasts.
-const SECONDS: u64 = 12;
+const SECONDS: u64 = 30;
 /// By then somebody leads: boards boot within 50 ms of each other, and the first election is 300 ms after that.
 const SETTLED_S: f64 = 0.35;
 /// From the end of one round to the beginning of the next, in seconds.
 const ROUND_EVERY_S: f64 = 0.5;
+/// A disciplined clock asks so often at first, and so often later.
+const PACE_S: (f64, f64) = (0.25, 1.0);
 /// Shortest and longest delay, in microseconds.
 const DELAY_US: (u64, u64) = (200, 2000);
 
@@ -30,6 +32,8 @@ fn rounds(sync: &str) -> Option<(u32, u32)> {
         "cristian" => Some((16, 8)),
         // Four polls and answers, and a correction.
         "berkeley" => Some((9, 4)),
+        // A question and an answer; its pace is the clock's own.
+        "disciplined" => Some((2, 0)),
         _ => None,
     }
 }
@@ -93,11 +97,17 @@ pub fn row(sync: &'static str, nodes: u16, run: &Observed, without: Option<&Obse
     let (book, rate_book) = match rounds(sync) {
         Some((messages, trips)) => {
             let each = f64::from(messages);
-            let rate =
-                |delay_us: u64| each * share / (ROUND_EVERY_S + f64::from(trips) * 2.0 * delay_us as f64 / 1_000_000.0);
-            let formula = format!("{messages}(N−1)/N / (T + {trips}·rtt)");
+            let rate = |every_s: f64, delay_us: u64| {
+                each * share / (every_s + f64::from(trips) * 2.0 * delay_us as f64 / 1_000_000.0)
+            };
             let book = Book::exactly(&format!("{messages} a correction"), each);
-            (book, Book::between(&formula, rate(DELAY_US.1), rate(DELAY_US.0)))
+            let rate_book = if trips > 0 {
+                let formula = format!("{messages}(N−1)/N / (T + {trips}·rtt)");
+                Book::between(&formula, rate(ROUND_EVERY_S, DELAY_US.1), rate(ROUND_EVERY_S, DELAY_US.0))
+            } else {
+                Book::between(&format!("{messages}(N−1)/N / T"), rate(PACE_S.1, 0), rate(PACE_S.0, 0))
+            };
+            (book, rate_book)
         }
         None => (Book::exactly("0", 0.0), Book::exactly("0", 0.0)),
     };
@@ -163,6 +173,7 @@ pub fn definition(sync: &str) -> &'static str {
         "berkeley" => {
             "the coordinator asks everybody four times a round, averages, and tells each what its clock lacks"
         }
+        "disciplined" => "each asks the coordinator four times a second, then once, and learns its crystal's rate",
         _ => "",
     }
 }

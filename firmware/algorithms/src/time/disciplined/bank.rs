@@ -1,0 +1,244 @@
+//! Three hypotheses about the crystal side by side, and which one foretells best; what delays are usual;
+//! and when a path has changed.
+//!
+//! A quiet crystal deserves a long memory, one that warms up a short one, and nobody says which this is.
+//! So all three are reckoned, each is credited with the likelihood of what came, and the best one tells the
+//! time. Credit fades within about two minutes. The steadier one is preferred: a more nervous one must have done
+//! better by more than chance does.
+//!
+//! Delays: the usual one is the median beyond the shortest, which congestion moves little. Where nothing
+//! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
+//! the path is longer, and the envelope is redrawn where the least delays were since.
+
+use super::fixed::times_q8;
+use super::model::{Met, Model, Usual, Wander, Way};
+
+/// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
+/// 100 and 2.
+const WANDERS: [Wander; 3] = [
+    Wander { rate_q40: 1_099_512, trend_q48: 0 },
+    Wander { rate_q40: 9_895_605, trend_q48: 25_332_748 },
+    Wander { rate_q40: 10_995_116_278, trend_q48: 1_125_899_907 },
+];
+
+/// By how much a more nervous hypothesis must have done better: e⁴. q16.
+const PREFERENCE_Q16: i64 = 4 << 16;
+
+/// And by how much any other, so that chance does not swing them: e. q16.
+const INERTIA_Q16: i64 = 1 << 16;
+
+/// Credit fades within so many seconds: 2⁷.
+const FADING_S_LOG2: u32 = 7;
+
+/// So many deviations of the rate are doubted: of the best hypothesis's, and of the second one's.
+const DEVIATIONS: i64 = 3;
+const DEVIATIONS_WARMING: i64 = 2;
+
+/// Exchanges in which what is usual is still being learnt.
+const LEARNING: u32 = 64;
+/// The part by which each exchange then corrects it.
+const LEARNT: u32 = 50;
+
+/// So many without a near one: they are not believed to lean on the envelope.
+const QUIET_LEANS: u32 = 24;
+/// So many exchanges without a near one on both ways: the path has changed.
+const QUIET_BOTH: u32 = 128;
+/// The same on one way. A one-way congestion may last that long and costs nothing.
+const QUIET_ONE: u32 = 1024;
+
+/// After such a gap trends are over.
+const GAP_Q32: i64 = 32 << 32;
+
+/// What is known of one way's delays beyond the shortest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Delays {
+    /// The mean that goes with the median, µs. q8.
+    usual_q8: u32,
+    /// Exchanges it was learnt from.
+    learnt: u32,
+    /// Exchanges since one was near the shortest.
+    quiet: u32,
+    /// The least since.
+    least_q24: i64,
+}
+
+impl Delays {
+    const NONE: Delays = Delays { usual_q8: 256, learnt: 0, quiet: 0, least_q24: i64::MAX };
+
+    fn usual(&self) -> Usual {
+        let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
+        // Three quarters of what delays that fade exponentially demand: where all are alike likely, it would be half.
+        Usual { delay_q8, inverse_q32: (3 << 38) / delay_q8, leans: self.quiet < QUIET_LEANS }
+    }
+
+    fn learn(&mut self, met: &Met) {
+        if met.is_near {
+            (self.quiet, self.least_q24) = (0, i64::MAX);
+        } else {
+            self.quiet = self.quiet.saturating_add(1);
+            self.least_q24 = self.least_q24.min(met.delay_q24);
+        }
+        self.learnt = self.learnt.saturating_add(1);
+        if met.is_far && self.learnt > LEARNING {
+            return;
+        }
+        let part = (self.learnt + 1).min(LEARNT);
+        let median_q8 = i64::from(self.usual_q8) * 177 / 256; // ln 2
+        if met.delay_q24 >> 16 > median_q8 {
+            self.usual_q8 = (self.usual_q8 + self.usual_q8 / part + 1).min(USUAL_MAX_Q8);
+        } else {
+            self.usual_q8 -= self.usual_q8 / (part + 1);
+        }
+    }
+}
+
+/// Half a microsecond: less cannot be told with stamps of one.
+const USUAL_MIN_Q8: u32 = 128;
+/// Four seconds.
+const USUAL_MAX_Q8: u32 = 1 << 30;
+
+/// What an exchange did to the envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Touched {
+    /// It came near the shortest delay.
+    pub is_near: bool,
+    /// It came earlier than could be: the rate, the path or the reference has leapt.
+    pub is_leap: bool,
+}
+
+/// The hypotheses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Bank {
+    steady: Model,
+    warming: Model,
+    nervous: Model,
+    best: Best,
+    there: Delays,
+    back: Delays,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Best {
+    Steady,
+    Warming,
+    Nervous,
+}
+
+impl Bank {
+    pub(super) const fn new(drift_ppm: u32) -> Bank {
+        let [steady, warming, nervous] = WANDERS;
+        Bank {
+            steady: Model::new(steady, drift_ppm),
+            warming: Model::new(warming, drift_ppm),
+            nervous: Model::new(nervous, drift_ppm),
+            best: Best::Steady,
+            there: Delays::NONE,
+            back: Delays::NONE,
+        }
+    }
+
+    /// What the best one believes.
+    pub(super) fn best(&self) -> &Model {
+        match self.best {
+            Best::Steady => &self.steady,
+            Best::Warming => &self.warming,
+            Best::Nervous => &self.nervous,
+        }
+    }
+
+    /// Between which the rate is, µs/s, q32: what the best one believes, and also what the one believes that
+    /// would notice first if the crystal began to warm up.
+    pub(super) fn rate_within(&self) -> (i64, i64) {
+        let (least, most) = self.best().rate_within(DEVIATIONS);
+        let (least_warming, most_warming) = self.warming.rate_within(DEVIATIONS_WARMING);
+        (least.min(least_warming), most.max(most_warming))
+    }
+
+    /// The crystal behaves as the steadiest hypothesis says.
+    pub(super) fn is_steady(&self) -> bool {
+        self.best == Best::Steady
+    }
+
+    fn all(&mut self) -> [&mut Model; 3] {
+        [&mut self.steady, &mut self.warming, &mut self.nervous]
+    }
+
+    /// A new reference, `offset_q24` ahead as far as is known, after `idle` without one: the rate is kept.
+    pub(super) fn restart(&mut self, offset_q24: i64, rtt_us: i64, spread_us: i64, idle_q32: i64) {
+        // The shortest delay is unknown, but below half of this round trip.
+        let delay_q24 = (rtt_us << 23) / 5 * 4;
+        self.all().into_iter().for_each(|model| model.restart(offset_q24, delay_q24, spread_us, idle_q32));
+        // At first half of the round trip counts as jitter: too little trust costs a while, too much much longer.
+        let usual_q8 = (rtt_us << 7).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
+        (self.there, self.back) = (Delays { usual_q8, ..Delays::NONE }, Delays { usual_q8, ..Delays::NONE });
+    }
+
+    /// Time began with this crystal: who follows it continues its rate.
+    pub(super) fn know_rate(&mut self) {
+        self.all().into_iter().for_each(Model::know_rate);
+    }
+
+    /// Something happened that the rate does not explain.
+    pub(super) fn doubt_rate(&mut self) {
+        self.all().into_iter().for_each(Model::doubt_rate);
+    }
+
+    /// The zero from which offsets count moves forward by whole microseconds.
+    pub(super) fn rebase(&mut self, by_us: i64) {
+        self.all().into_iter().for_each(|model| model.offset_q24 -= by_us << 24);
+    }
+
+    /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below.
+    pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> Touched {
+        let (there, back) = (self.there.usual(), self.back.usual());
+        let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
+        let best = self.best;
+        let [steady, warming, nervous] = self.all().map(|model| {
+            model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
+            if dt_q32 > GAP_Q32 {
+                model.coast(dt_q32);
+            } else {
+                model.predict(dt_q32);
+            }
+            let met_there = model.bound(Way::There, above_us << 24, &there);
+            (met_there, model.bound(Way::Back, -(below_us << 24), &back))
+        });
+        let (met_there, met_back) = match best {
+            Best::Steady => steady,
+            Best::Warming => warming,
+            Best::Nervous => nervous,
+        };
+        self.there.learn(&met_there);
+        self.back.learn(&met_back);
+        self.choose();
+        self.redraw_if_quiet();
+        Touched { is_near: met_there.is_near || met_back.is_near, is_leap: met_there.is_early || met_back.is_early }
+    }
+
+    fn choose(&mut self) {
+        let merit = |best: Best| match best {
+            Best::Steady => self.steady.merit_q16,
+            Best::Warming => self.warming.merit_q16 - PREFERENCE_Q16,
+            Best::Nervous => self.nervous.merit_q16 - 2 * PREFERENCE_Q16,
+        };
+        for other in [Best::Steady, Best::Warming, Best::Nervous] {
+            if merit(other) > merit(self.best) + INERTIA_Q16 {
+                self.best = other;
+            }
+        }
+    }
+
+    fn redraw_if_quiet(&mut self) {
+        let (there, back) = (self.there.quiet, self.back.quiet);
+        let is_longer = there.min(back) >= QUIET_BOTH || there.max(back) >= QUIET_ONE;
+        if !is_longer {
+            return;
+        }
+        let least = |delays: &Delays| if delays.quiet >= QUIET_BOTH { delays.least_q24.max(0) } else { 0 };
+        let (there, back) = (least(&self.there), least(&self.back));
+        self.all().into_iter().for_each(|model| model.redraw((there - back) / 2, (there + back) / 2));
+        for delays in [&mut self.there, &mut self.back] {
+            (delays.quiet, delays.least_q24, delays.learnt) = (0, i64::MAX, 0);
+        }
+    }
+}
