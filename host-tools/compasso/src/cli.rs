@@ -227,9 +227,13 @@ pub struct DriftArgs {
     /// The folder of a run; with --on, the scenario to perform [default: scenarios/concert.toml].
     #[arg(value_name = "RUN|SCENARIO")]
     pub what: Option<PathBuf>,
-    /// Perform a scenario first: sim (simulator) or qemu (emulated boards).
+    /// Perform a scenario first: sim (simulator), qemu (emulated boards), rp2040 (the image of an RP2040
+    /// board, emulated) or boards (real ones).
     #[arg(long, value_name = "STAGE")]
     pub on: Option<String>,
+    /// The file that names the real boards.
+    #[arg(long, value_name = "FILE", default_value = FLEET)]
+    pub fleet: PathBuf,
     /// Decides everything random, instead of the scenario's own seed.
     #[arg(long)]
     pub seed: Option<u64>,

@@ -32,6 +32,7 @@ pub fn drift_of(args: &DriftArgs) -> Outcome {
             let performed = run::run(&RunArgs {
                 scenario: scenario.clone(),
                 on: vec![stage.clone()],
+                fleet: args.fleet.clone(),
                 seed: args.seed,
                 out: Some(out.clone()),
                 json: false,

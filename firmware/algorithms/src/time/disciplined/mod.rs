@@ -54,6 +54,9 @@ const FIT_EXCHANGES: u32 = 128;
 /// The rate is known to 1 ppm at the lock: (µs/s)², q40.
 const LOCK_VARIANCE_Q40: i64 = 1 << 40;
 
+/// A rate that is known to 10 ppm is better than none: (µs/s)², q40.
+const COAST_VARIANCE_Q40: i64 = 100 << 40;
+
 /// A clock that is behind by more than this at its first lock is set forward, once.
 const STEP_MIN_US: i64 = 500;
 
@@ -296,7 +299,8 @@ impl Disciplined {
     /// Nobody tells the time for a while. A rate that is hardly known is worse than the crystal's own, which is
     /// within what is declared.
     fn coast(&mut self, now: Instant) {
-        if !self.is_locked && self.shown.is_set() {
+        let is_vague = self.bank.best().rate_variance_q40() > COAST_VARIANCE_Q40;
+        if !self.is_locked && is_vague && self.shown.is_set() {
             self.shown.follow(now, 0, 0);
         }
     }
