@@ -5,13 +5,14 @@ use crate::{
     commit::CommitMessage,
     ids::{Fence, NodeId, NodeSet, ResourceId, Term},
     limits::{MEMBERS_MAX, TURNS_MAX},
-    lists::RingList,
     locks::{LockMessage, ResourceSet},
     make::MakeMessage,
-    time::{ClusterTime, Duration, Instant, Leap},
+    time::{ClusterTime, Instant, Leap},
 };
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
+
+pub use crate::{command::Command, election::ElectionMessage, mutex::MutexMessage};
 
 /// One sender's entry in a vector: its life, and its events in that life. Compared in that order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -105,158 +106,6 @@ pub struct HeartbeatAck {
     pub fences: Vec<Fence, TURNS_MAX>,
 }
 
-/// What the elections say. Every message carries the term that its originator claims.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ElectionMessage {
-    /// Bully: "is anybody above me alive?"
-    Election {
-        /// The caller's term.
-        term: Term,
-    },
-    /// Bully: "I am, and I take over."
-    Answer {
-        /// The answered caller's term.
-        term: Term,
-    },
-    /// Bully: "I lead."
-    Coordinator {
-        /// The winner's term.
-        term: Term,
-    },
-    /// Ring with a list: ELECTION goes round, each appends its id.
-    ListElection {
-        /// The originator's term.
-        term: Term,
-        /// Who has been passed, the originator first. In a datagram: a list of ids.
-        #[serde(skip)]
-        list: RingList,
-    },
-    /// Ring with a list: COORDINATOR goes round once more with the new ring's members.
-    ListCoordinator {
-        /// The originator's term.
-        term: Term,
-        /// The highest of the list.
-        leader: NodeId,
-        /// The new ring. In a datagram: a list of ids.
-        #[serde(skip)]
-        list: RingList,
-    },
-    /// Chang-Roberts: the largest id so far.
-    Candidate {
-        /// The term of the election.
-        term: Term,
-        /// The id.
-        id: NodeId,
-    },
-    /// Chang-Roberts and Hirschberg-Sinclair: "this one leads", round the ring.
-    Elected {
-        /// The winner's term.
-        term: Term,
-        /// The winner.
-        id: NodeId,
-    },
-    /// Hirschberg-Sinclair: a candidate's probe on its way out.
-    Probe {
-        /// The term of the election.
-        term: Term,
-        /// The candidate.
-        id: NodeId,
-        /// The round: the horizon is `2^round`.
-        round: u8,
-        /// Hops made so far.
-        hops: u16,
-        /// Which way round the ring.
-        clockwise: bool,
-    },
-    /// Hirschberg-Sinclair: nobody within the horizon is larger; on its way back.
-    Reply {
-        /// The term of the election.
-        term: Term,
-        /// The candidate.
-        id: NodeId,
-        /// The round.
-        round: u8,
-        /// Which way the probe went.
-        clockwise: bool,
-    },
-}
-
-/// What the algorithms of mutual exclusion say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum MutexMessage {
-    /// Token ring: whoever has it may enter.
-    Token {
-        /// Grows with each hop.
-        serial: u64,
-    },
-    /// Central, Lamport, Ricart-Agrawala, Maekawa, voting: "I want to enter."
-    Request {
-        /// Lamport time of the request; voting: the number of the try.
-        stamp: u64,
-    },
-    /// Suzuki-Kasami: "I want to enter for the so-manieth time."
-    NumberedRequest {
-        /// The number.
-        number: u32,
-    },
-    /// Suzuki-Kasami: the token. What it remembers, `LN` and the queue, follows it as [`Lists`].
-    ///
-    /// [`Lists`]: crate::lists::Lists
-    ListToken {
-        /// Grows with each hop.
-        serial: u64,
-    },
-    /// Central, Maekawa, voting: "you may", or one vote of several.
-    Grant {
-        /// The stamp of the request that is granted.
-        stamp: u64,
-        /// The highest serial of an entry that the granter knows.
-        serial: u64,
-    },
-    /// Voting: "not you, not now."
-    Denied {
-        /// The stamp of the request that is denied.
-        stamp: u64,
-    },
-    /// Lamport: "I have your request; my clock shows this."
-    Acknowledge {
-        /// The sender's Lamport time.
-        stamp: u64,
-    },
-    /// Ricart-Agrawala: "as far as I am concerned, you may."
-    Ok {
-        /// The stamp of the request that is answered.
-        stamp: u64,
-    },
-    /// Ricart-Agrawala, improved: "I have heard you; wait."
-    Deferred {
-        /// The stamp of the request that is answered.
-        stamp: u64,
-    },
-    /// "I am outside again", or "I give your vote back".
-    Release {
-        /// The stamp of the request that is over.
-        stamp: u64,
-        /// The serial of the entry; 0 if it never came to one.
-        serial: u64,
-    },
-    /// Maekawa: "an older request has come: may I have my vote back?"
-    Inquire {
-        /// The stamp of the request that holds the vote.
-        stamp: u64,
-    },
-    /// Maekawa: "you may."
-    Yield {
-        /// The stamp of the request that gives the vote back.
-        stamp: u64,
-    },
-    /// Maekawa: "an older request than yours is before you."
-    Fail {
-        /// The stamp of the request that has to wait.
-        stamp: u64,
-    },
-}
-
 /// The streams of messages from one life to another: elections must get through when all else waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Stream {
@@ -316,90 +165,6 @@ pub enum Payload {
     },
     /// Of saving and building files.
     Make(MakeMessage),
-}
-
-/// What the host asks of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Command {
-    /// Request the resource, hold it so long, release it.
-    Lock {
-        /// Which one.
-        resource: ResourceId,
-        /// For how long.
-        hold: Duration,
-        /// The request event is stamped with exactly this Lamport time, if it is still ahead.
-        lamport: Option<u64>,
-    },
-    /// Notice that the coordinator is dead, and elect.
-    Elect,
-    /// Bend the emulated crystal to so many parts per billion. A real crystal ignores it.
-    SetRate {
-        /// Faster than nominal, or slower if negative.
-        ppb: i32,
-    },
-    /// Lose the token of every resource the next time it is here.
-    DropToken,
-    /// Make no further requests; those already made are served.
-    StopWorkload,
-    /// Acquire these, all of them, in one transaction with what is held already.
-    Acquire {
-        /// Which.
-        resources: ResourceSet,
-    },
-    /// Give these back.
-    Release {
-        /// Which.
-        resources: ResourceSet,
-    },
-    /// Declare that the next transaction will need no more than these.
-    Claims {
-        /// Which.
-        resources: ResourceSet,
-    },
-    /// Take a snapshot of the whole system.
-    Snapshot {
-        /// Its number, from 1.
-        number: u32,
-    },
-    /// Note an entry of the scenario's list of labels.
-    Label {
-        /// Which.
-        label: u16,
-    },
-    /// Send an entry of the scenario's list of labels.
-    Send {
-        /// To whom.
-        to: NodeId,
-        /// Which.
-        label: u16,
-    },
-    /// A leap second takes effect.
-    Leap {
-        /// When, in cluster time.
-        at: ClusterTime,
-        /// 1: one second more, −1: one less.
-        by: i8,
-    },
-    /// Read the cached value.
-    Read,
-    /// Write the cached value.
-    Write,
-    /// If this node coordinates: begin a transaction.
-    Transaction,
-    /// Vote no the next time it is asked.
-    Refuse,
-    /// Save a source.
-    Edit {
-        /// Which file.
-        file: u8,
-    },
-    /// Build an object anew, if its source is younger.
-    Build {
-        /// Which file.
-        file: u8,
-        /// Who has the source.
-        source: NodeId,
-    },
 }
 
 /// A batch of observations on its way to the collector.
