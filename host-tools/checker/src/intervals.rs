@@ -39,6 +39,8 @@ struct Basis {
     /// What the clock would show then if it were slewed already.
     aim_us: i64,
     error_us: i64,
+    /// What it had yet to slew.
+    pending_us: i64,
 }
 
 /// Every claim in the trace about somebody else's time.
@@ -54,8 +56,9 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
             let (Some(hw), Some(shown)) = (event.hw_us, event.cluster_us) else { continue };
             if let Event::Sync { offset_us, error_us, bound_us: Some(bound), source: Some(source), .. } = event.event {
                 let (error_us, bound_us) = (error_us as i64, bound as i64);
-                let aim_us = shown + offset_us.signum() * (bound_us - error_us).max(0);
-                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us });
+                let pending_us = (bound_us - error_us).max(0);
+                let aim_us = shown + offset_us.signum() * pending_us;
+                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us, pending_us });
             }
             let Some(basis) = basis.filter(|basis| basis.source != *node) else { continue };
             let half_us = basis.half_us(trace.setting.bound_ppm, hw, shown);
@@ -71,10 +74,12 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
 }
 
 impl Basis {
+    /// Slewing only lessens what is pending: a clock that is farther from its aim has leapt, and claimed nothing of it.
     fn half_us(&self, rate_ppm: i64, hw_us: i64, shown_us: i64) -> i64 {
         let elapsed = (hw_us - self.hw_us).max(0);
-        let pending = (self.aim_us + elapsed - shown_us).abs();
-        self.error_us + share(elapsed, rate_ppm) + pending + GRAIN_US
+        let widened = share(elapsed, rate_ppm);
+        let pending = (self.aim_us + elapsed - shown_us).abs().min(self.pending_us + widened);
+        self.error_us + widened + pending + GRAIN_US
     }
 }
 
