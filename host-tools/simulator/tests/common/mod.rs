@@ -89,12 +89,18 @@ pub fn count(trace: &[TraceEvent], wanted: impl Fn(&Event) -> bool) -> usize {
 
 /// One election with one mutual exclusion: the coordinator dies and returns.
 pub fn matrix(election: &str, mutex: &str, network: &str) -> Scenario {
+    matrix_of(election, mutex, &["cs"], network)
+}
+
+/// The same with turns at each of these.
+pub fn matrix_of(election: &str, mutex: &str, resources: &[&str], network: &str) -> Scenario {
     let detector = if network.contains("#perfect") { "perfect" } else { "eventually-perfect" };
     let text = format!(
         "name = \"matrix\"\nnodes = 5\nseed = 3\nduration = \"24s\"\n\
          [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
          [election]\nalgorithm = \"{election}\"\ndetector = \"{detector}\"\n\
-         [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"150ms\", hold = \"5ms\" }}\n\
+         [mutex]\nalgorithm = \"{mutex}\"\nresources = {resources:?}\n\
+         workload = {{ every = \"150ms\", hold = \"5ms\" }}\n\
          [[step]]\nat = \"6s\"\ncrash = 4\n[[step]]\nat = \"11s\"\nrestart = 4\n\
          [network]\n{network}\n"
     );
