@@ -44,6 +44,8 @@ struct Basis {
     /// What the clock showed, and how a disciplined one goes on.
     shown_us: i64,
     course: Option<Course>,
+    /// What it had yet to slew.
+    pending_us: i64,
 }
 
 /// Doubt about a rate grows unseen by so much a second.
@@ -64,8 +66,10 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
                 event.event
             {
                 let (error_us, bound_us) = (error_us as i64, bound as i64);
-                let aim_us = shown + offset_us.signum() * (bound_us - error_us).max(0);
-                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us, shown_us: shown, course });
+                let pending_us = (bound_us - error_us).max(0);
+                let aim_us = shown + offset_us.signum() * pending_us;
+                let shown_us = shown;
+                basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us, pending_us, shown_us, course });
             }
             let Some(basis) = basis.filter(|basis| basis.source != *node) else { continue };
             let (earliest, latest) = basis.within(trace.setting.bound_ppm, hw, shown);
@@ -91,8 +95,10 @@ impl Basis {
             let latest = at + course.ahead_us + moved((course.fast_ppb + doubt_ppb).min(limit_ppb)) + GRAIN_US;
             return (earliest.min(shown_us), latest.max(shown_us));
         }
-        let pending = (self.aim_us + elapsed - shown_us).abs();
-        let half_us = self.error_us + share(elapsed, rate_ppm) + pending + GRAIN_US;
+        // Slewing only lessens what is pending: a clock that is farther from its aim has leapt, and claimed nothing of it.
+        let widened = share(elapsed, rate_ppm);
+        let pending = (self.aim_us + elapsed - shown_us).abs().min(self.pending_us + widened);
+        let half_us = self.error_us + widened + pending + GRAIN_US;
         (shown_us - half_us, shown_us + half_us)
     }
 }

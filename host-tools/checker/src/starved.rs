@@ -12,7 +12,8 @@ use crate::{
 const PASSES_MAX: usize = 2;
 
 /// Requests that starved: while they waited in quiet times, others went in more often than a fair
-/// algorithm allows, or they were not granted before the end although there was time.
+/// algorithm allows, or they were not granted before the end although there was time. Who has just returned waits for a
+/// view that admits it: until then it has no turn that others could take from it.
 #[must_use]
 pub(crate) fn starved(trace: &Trace<'_>, entries: &Entries) -> u64 {
     let troubles = troubles(trace);
@@ -43,9 +44,10 @@ pub(crate) fn starved(trace: &Trace<'_>, entries: &Entries) -> u64 {
 /// How many of these visits are of others and began while a request waited, without trouble between them.
 fn passed_over(trace: &Trace<'_>, visits: &[Entry], request: usize, troubles: &[i64]) -> usize {
     let at = |index: usize| trace.event(index).true_us.unwrap_or(trace.lamport(index) as i64);
-    let first = visits.partition_point(|other| at(other.enter) < at(request));
     let node = trace.event(request).node_id();
-    let (mut passed, mut most, mut before) = (0, 0, at(request));
+    let since = at(request).max(admitted(trace, request).map_or(i64::MIN, at));
+    let first = visits.partition_point(|other| at(other.enter) < since);
+    let (mut passed, mut most, mut before) = (0, 0, since);
     for other in visits.iter().skip(first).filter(|other| Some(other.node) != node) {
         let now = at(other.enter);
         let next = troubles.partition_point(|trouble| *trouble < before);
@@ -55,4 +57,11 @@ fn passed_over(trace: &Trace<'_>, visits: &[Entry], request: usize, troubles: &[
         before = now;
     }
     most
+}
+
+/// The first view of the life in which a request was made, if there are views.
+fn admitted(trace: &Trace<'_>, request: usize) -> Option<usize> {
+    let event = trace.event(request);
+    let stream = trace.streams.get(&(event.node_id()?, event.inc))?;
+    stream.iter().copied().find(|index| matches!(trace.event(*index).event, Event::View { .. }))
 }

@@ -325,3 +325,62 @@ fn a_missed_rebuild_violates_make() {
 fn what_raw_clocks_miss_is_no_violation_where_others_decide_nor_is_a_needless_rebuild() {
     assert!(holds("good-make").checked.contains(&"make".to_owned()));
 }
+
+#[test]
+fn who_enters_without_having_asked_violates_me1() {
+    violates_exactly("me1-unasked", "ME1", "1 entered \"cs\" without having asked for it");
+}
+
+#[test]
+fn a_leader_that_did_not_claim_its_term_violates_e1() {
+    violates_exactly("e1-claimant", "E1", "0 named 2 of term 65537, which is one of 1");
+    violates_exactly("e1-unclaimed", "E1", "0 named 2 of term 131074, which nobody it had heard from knew of");
+    violates_exactly("e1-leap", "E1", "number 9, but had heard of none above number 1");
+    violates_exactly("e1-view", "E1", "0 is in a view of term 131074, which 2 had not claimed");
+}
+
+#[test]
+fn a_leader_that_heard_from_a_majority_may_grant_for_one_lease_and_its_grant_lasts_for_one_more() {
+    assert!(holds("good-authority").checked.contains(&"E1".to_owned()));
+}
+
+#[test]
+fn a_snapshot_with_two_holders_violates_cut_unless_a_lease_had_ended() {
+    violates_exactly("cut-two-holders", "cut", "in snapshot 1 both 0 and 1 hold \"cs\"");
+    assert!(holds("good-cut-lease").checked.contains(&"cut".to_owned()));
+}
+
+#[test]
+fn an_abort_of_what_all_voted_for_violates_commit_unless_votes_may_have_been_late() {
+    violates_exactly("commit-needless", "commit", "2 aborted transaction 4294967297, though everybody had voted yes");
+    assert!(holds("good-commit-late").checked.contains(&"commit".to_owned()));
+}
+
+#[test]
+fn a_receive_that_knows_more_than_its_send_violates_causality() {
+    violates_exactly("causality-ahead", "causality", "a receive of 2 knows what neither it nor its send knew");
+}
+
+#[test]
+fn a_datagram_that_is_taken_in_twice_violates_causality() {
+    violates_exactly("causality-twice", "causality", "1 took in one datagram twice");
+}
+
+#[test]
+fn a_clock_that_leaps_ahead_for_one_event_violates_clock_bound() {
+    violates_exactly("clock-bound-leap", "clock-bound", "outside the interval of 1");
+}
+
+#[test]
+fn a_utc_that_is_not_that_of_the_cluster_time_violates_clock_bound() {
+    violates_exactly("clock-bound-utc", "clock-bound", "UTC of 1 is 30 s behind its cluster time");
+}
+
+#[test]
+fn a_victim_that_nobody_named_violates_deadlock() {
+    violates_exactly(
+        "deadlock-unreported",
+        "deadlock",
+        "1 gave back as the victim of a deadlock that nobody had reported",
+    );
+}

@@ -122,6 +122,7 @@ fn every_mutex_and_every_election_holds_on_emulated_boards() {
              [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"200ms\", hold = \"5ms\" }}\n\
              [network]\nloss = 0.02\n\
              [[step]]\nat = \"4s\"\ncrash = 4\n[[step]]\nat = \"7s\"\nrestart = 4\n\
+             [[step]]\nat = \"15s\"\nsnapshot = 1\n\
              [expect]\nleader = 4\nviolations = 0\nentries_each_min = 10\n"
         );
         let scenario = folder.path().join(format!("{election}-{mutex}.toml"));
@@ -129,6 +130,7 @@ fn every_mutex_and_every_election_holds_on_emulated_boards() {
         let summary = perform(&[scenario.to_str().unwrap()], &folder.path().join(mutex), 0);
         assert_eq!(summary["violations"], Value::Array(Vec::new()), "{election}, {mutex}");
         assert_eq!(summary["election"]["agreed"], true, "{election}, {mutex}");
+        assert!(summary["checked"].as_array().unwrap().contains(&"cut".into()), "{election}, {mutex}: no snapshot");
     }
 }
 

@@ -175,8 +175,23 @@ fn what_is_done_about_deadlocks_costs_what_the_book_says() {
 }
 
 #[test]
+fn two_nodes_are_enough_to_take_turns() {
+    let document = compared("mutex", 2);
+    for (algorithm, low) in [("central", 3.0), ("lamport", 3.0), ("ricart-agrawala", 2.0), ("maekawa", 3.0)] {
+        let row = row(&document, &[("algorithm", algorithm)]);
+        near(&row["low"]["messages_per_entry"], low, 0.0, algorithm);
+    }
+    for row in document["rows"].as_array().unwrap() {
+        for field in ["agrees", "client_delay_agrees", "sync_delay_agrees"] {
+            assert_ne!(row[field], false, "{field}: {row:#}");
+        }
+        assert_eq!(row["low"]["violations"], 0, "{row:#}");
+    }
+}
+
+#[test]
 fn clocks_cost_what_their_rules_say_and_keep_their_bounds() {
-    for nodes in [3_u16, 5, 9] {
+    for nodes in [2_u16, 3, 5, 9] {
         let document = compared("clock", nodes);
         let of = |sync: &str| row(&document, &[("algorithm", sync)]);
         for (sync, each) in [("cristian", 16.0), ("berkeley", 9.0), ("disciplined", 2.0)] {
@@ -223,9 +238,11 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     for (args, wanted) in [
         (&["compare", "colours"][..], "mutex, election, clock, deadlock"),
-        (&["compare", "mutex", "--nodes", "2"], "3 to 64"),
-        (&["compare", "mutex", "--nodes", "65"], "3 to 64"),
-        (&["compare", "mutex", "--nodes", "17", "--on", "qemu"], "3 to 16"),
+        (&["compare", "mutex", "--nodes", "1"], "2 to 64"),
+        (&["compare", "election", "--nodes", "2"], "3 to 64 nodes on sim: where the coordinator of two dies"),
+        (&["compare", "deadlock", "--nodes", "2"], "3 to 64 nodes on sim: a transaction takes two resources"),
+        (&["compare", "mutex", "--nodes", "65"], "2 to 64"),
+        (&["compare", "mutex", "--nodes", "17", "--on", "qemu"], "2 to 16"),
         (&["compare", "mutex", "--nodes", "many"], "--nodes"),
         (&["compare", "mutex", "--on", "moon"], "moon"),
         (&["compare"], "FAMILY"),

@@ -256,7 +256,9 @@ impl<'a> World<'a> {
         self.network.bytes += bytes.len() as u64;
         match self.dice.decide(&self.faults, &self.sides, from, to) {
             Fate::Blocked | Fate::Lost => self.network.lost += 1,
-            Fate::Arrives { after, again_after, .. } => {
+            Fate::Arrives { after, held_back, again_after } => {
+                self.network.reordered += u64::from(held_back);
+                self.network.duplicated += u64::from(again_after.is_some());
                 for after in [Some(after), again_after].into_iter().flatten() {
                     let at = self.now_ns + after.as_nanos() as u64;
                     self.schedule(at, Due::Datagram { to, bytes: bytes.clone() });

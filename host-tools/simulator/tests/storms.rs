@@ -13,11 +13,17 @@ fn weather(election: &str, mutex: &str) {
     let mut totals = BTreeMap::new();
     for seed in 1..=storms {
         let scenario = storm(seed, election, mutex);
-        let trace = perform(&scenario).trace;
+        let run = perform(&scenario);
+        let (trace, network) = (run.trace, run.network);
         let report = check(&trace);
         assert!(report.violations.is_empty(), "storm {seed}: {:#?}\n{}", report.violations, scenario.to_toml());
         let overflows = count(&trace, |event| matches!(event, Event::Overflow { .. }));
         assert_eq!(overflows, 0, "storm {seed}: a queue was full\n{}", scenario.to_toml());
+        let datagrams =
+            [("datagrams lost", network.lost), ("duplicated", network.duplicated), ("reordered", network.reordered)];
+        for (what, count) in datagrams {
+            *totals.entry(what).or_insert(0) += count;
+        }
         for event in &trace {
             let what = match &event.event {
                 Event::CsEnter { .. } => "entries",
@@ -25,6 +31,7 @@ fn weather(election: &str, mutex: &str) {
                 Event::TokenRegenerated { .. } => "regenerations",
                 Event::Fenced { .. } => "fenced",
                 Event::Fault(Fault::Crash(_)) => "crashes",
+                Event::Fault(Fault::Restart(_)) => "returns",
                 Event::Fault(Fault::Pause(_)) => "pauses",
                 Event::Fault(Fault::Partition(_)) => "partitions",
                 Event::Fault(Fault::DropToken) => "lost tokens",
@@ -34,8 +41,9 @@ fn weather(election: &str, mutex: &str) {
         }
     }
     println!("{storms} storms, {election}, {mutex}: {totals:?}");
+    let kinds = ["crashes", "returns", "pauses", "partitions", "datagrams lost", "duplicated", "reordered"];
     assert!(totals["entries"] > 100 * storms, "too few entries: {totals:?}");
-    assert!(["crashes", "pauses", "partitions"].iter().all(|kind| totals.contains_key(kind)), "too mild: {totals:?}");
+    assert!(kinds.iter().all(|kind| totals.get(kind) > Some(&0)), "too mild: {totals:?}");
 }
 
 macro_rules! storms {

@@ -1,15 +1,18 @@
 //! causality: every receive has a send that happened before it, and the stamps agree with the
-//! real order. A receive whose send lies in a counted gap of the sender's stream is not checked.
+//! real order. No life takes in one datagram twice, where hardening promises it. A receive whose send lies in a counted
+//! gap of the sender's stream is not checked.
 
 use super::unique;
 use crate::{findings::Findings, index::Trace, trace::Event};
 use compasso_wire::NodeId;
+use std::collections::HashMap;
 
 pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
     let mut decided = 0;
     for ((node, inc), stream) in &trace.streams {
         numbering(trace, *node, *inc, stream, findings);
         let mut previous: Option<usize> = None;
+        let mut taken: HashMap<usize, usize> = HashMap::new();
         for index in stream.iter().copied() {
             decided += u64::from(
                 trace.event(index).vector.is_some() || matches!(trace.event(index).event, Event::Recv { .. }),
@@ -19,7 +22,10 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
             if let Event::Recv { from, from_inc, .. } = &trace.event(index).event
                 && *from != NodeId::HOST.0
             {
-                receive(trace, *node, index, (*from, *from_inc), findings);
+                receive(trace, *node, previous, index, (*from, *from_inc), findings);
+                if trace.setting.known && trace.setting.hardening {
+                    once(trace, *node, &mut taken, index, findings);
+                }
             }
             previous = Some(index);
         }
@@ -113,7 +119,14 @@ fn own_stamps(trace: &Trace<'_>, node: u16, previous: Option<usize>, index: usiz
     }
 }
 
-fn receive(trace: &Trace<'_>, node: u16, index: usize, sender: (u16, u32), findings: &mut Findings) {
+fn receive(
+    trace: &Trace<'_>,
+    node: u16,
+    previous: Option<usize>,
+    index: usize,
+    sender: (u16, u32),
+    findings: &mut Findings,
+) {
     let event = trace.event(index);
     let Some(send) = trace.send_of(index) else {
         if trace.gaps.get(&sender).is_some_and(|missed| *missed > 0) {
@@ -128,6 +141,13 @@ fn receive(trace: &Trace<'_>, node: u16, index: usize, sender: (u16, u32), findi
         && !known.covers(carried)
     {
         wrong(trace, format!("a receive of {node} does not know what its send knew"), &[send, index], findings);
+    }
+    if let (Some(known), Some(carried)) = (&event.vector, &sent.vector)
+        && let Some(before) = previous.filter(|before| trace.event(*before).seq + 1 == event.seq)
+        && let Some(own) = &trace.event(before).vector
+        && known.iter().any(|(other, stamp)| other != node && stamp > own.get(other).max(carried.get(other)))
+    {
+        wrong(trace, format!("a receive of {node} knows what neither it nor its send knew"), &[send, index], findings);
     }
     if let (Some(received), Some(departed)) = (event.lamport, sent.lamport)
         && received <= departed
@@ -151,6 +171,14 @@ fn receive(trace: &Trace<'_>, node: u16, index: usize, sender: (u16, u32), findi
             &[send, index],
             findings,
         );
+    }
+}
+
+/// A datagram may arrive twice, but is taken in once: the second is refused as a replay.
+fn once(trace: &Trace<'_>, node: u16, taken: &mut HashMap<usize, usize>, index: usize, findings: &mut Findings) {
+    let Some(send) = trace.send_of(index) else { return };
+    if let Some(first) = taken.insert(send, index) {
+        wrong(trace, format!("{node} took in one datagram twice"), &[send, first, index], findings);
     }
 }
 

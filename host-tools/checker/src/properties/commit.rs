@@ -2,6 +2,8 @@
 //!
 //! - Nobody commits what another aborts, and nobody decides twice differently, over restarts too.
 //! - What is committed, every participant had voted for before. A yes is not taken back.
+//! - What every participant voted for is committed, unless a time-out or a change of view explains the abort: a
+//!   coordinator that has all votes before its patience can have ended, and leads on, has no reason for another end.
 //! - Nobody is blocked: whoever voted yes learns the decision once the last fault has settled, also if
 //!   it crashed and returned in between.
 
@@ -18,6 +20,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Case<'a> {
     participants: Option<&'a [u16]>,
+    /// Where it began.
+    begun: Option<usize>,
     /// Each node's votes, in order.
     votes: BTreeMap<u16, Vec<(usize, bool)>>,
     /// Who decided, and whether to commit.
@@ -33,6 +37,7 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
     for (transaction, case) in &cases {
         if !split(trace, *transaction, case, findings) {
             unanimous(trace, *transaction, case, findings);
+            needless(trace, *transaction, case, findings);
         }
         firm(trace, *transaction, case, findings);
     }
@@ -46,7 +51,8 @@ fn cases<'a>(trace: &Trace<'a>) -> BTreeMap<u64, Case<'a>> {
         let Some(node) = event.node_id() else { continue };
         match &event.event {
             Event::Transaction { transaction, participants } => {
-                cases.entry(*transaction).or_default().participants = Some(participants);
+                let case = cases.entry(*transaction).or_default();
+                (case.participants, case.begun) = (Some(participants.as_slice()), Some(index));
             }
             Event::Voted { transaction, yes } => {
                 cases.entry(*transaction).or_default().votes.entry(node).or_default().push((index, *yes));
@@ -113,6 +119,43 @@ fn unanimous(trace: &Trace<'_>, transaction: u64, case: &Case<'_>, findings: &mu
                 trace.names(&events),
             );
         }
+    }
+}
+
+/// A coordinator waits for each vote at least so many times as long as a datagram takes one way.
+const PATIENCE: i64 = 8;
+
+/// What everybody voted for is aborted only if votes were late or the view changed.
+fn needless(trace: &Trace<'_>, transaction: u64, case: &Case<'_>, findings: &mut Findings) {
+    let (Some(begun), Some(participants)) = (case.begun, case.participants) else { return };
+    let (coordinator, life) = (trace.event(begun).node_id().unwrap_or_default(), trace.event(begun).inc);
+    let own = |of: &&(usize, u16, bool)| of.1 == coordinator && trace.event(of.0).inc == life && !of.2;
+    let Some((aborted, ..)) = case.decided.iter().find(own).copied() else { return };
+    let agreed = |id: &u16| case.votes.get(id).is_some_and(|votes| votes.iter().all(|(_, yes)| *yes));
+    if !participants.iter().all(agreed) || case.votes.values().flatten().any(|(_, yes)| !*yes) {
+        return;
+    }
+    let (from, until) = (trace.event(begun), trace.event(aborted));
+    let elapsed = match (from.hw_us, until.hw_us) {
+        (Some(from), Some(until)) => until - from,
+        _ => until.at_us() - from.at_us(),
+    };
+    let between = |index: &&usize| (from.seq..until.seq).contains(&trace.event(**index).seq);
+    let unsettles = |index: &usize| {
+        matches!(trace.event(*index).event, Event::View { .. } | Event::ElectionStart { .. } | Event::Leader { .. })
+    };
+    let stream = trace.streams.get(&(coordinator, life)).map_or(&[][..], Vec::as_slice);
+    let changed = stream.iter().filter(between).any(unsettles);
+    if changed || elapsed >= PATIENCE * trace.setting.trans_us {
+        findings.decided("commit", 1);
+    } else {
+        findings.violation(
+            "commit",
+            until.at_us(),
+            vec![coordinator],
+            format!("{coordinator} aborted transaction {transaction}, though everybody had voted yes in time"),
+            trace.names(&[begun, aborted]),
+        );
     }
 }
 

@@ -1,13 +1,20 @@
-//! cut: a snapshot is a consistent cut, and tokens are conserved over it.
+//! cut: a snapshot is a consistent cut, tokens are conserved over it, and nothing has two holders in it.
 //!
 //! Two recorded states are compatible iff neither knows more of the other's node than the other had done by then. Of
 //! each resource and epoch there is at most one token, in some node's hands or on its way, and exactly one of the
-//! highest epoch, unless it was lost before.
+//! highest epoch, unless it was lost before. Of each resource there is at most one holder, unless the lease of the
+//! other had ended: that sends no message, so a consistent cut may show both.
 
-use crate::{findings::Findings, index::Trace, snapshot::Snapshot, trace::Event};
+use crate::{
+    entries::{Entries, Entry},
+    findings::Findings,
+    index::Trace,
+    snapshot::Snapshot,
+    trace::Event,
+};
 use std::collections::BTreeMap;
 
-pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
+pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     let snapshots = Snapshot::all(trace);
     if snapshots.is_empty() {
         return findings.not_checked("cut", "no snapshot was taken", 1);
@@ -31,11 +38,56 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
                 trace.names(&[first, second]),
             );
         }
+        holders(trace, entries, snapshot, findings);
         if snapshot.complete {
             tokens(trace, snapshot, findings);
         } else {
             findings.not_checked("cut", "the snapshot did not end: its tokens were not counted", 1);
         }
+    }
+}
+
+fn holders(trace: &Trace<'_>, entries: &Entries, snapshot: &Snapshot, findings: &mut Findings) {
+    let mut held: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
+    for (node, state) in &snapshot.nodes {
+        state.holds.iter().for_each(|resource| held.entry(resource).or_default().push(*node));
+    }
+    for (resource, nodes) in held {
+        let visit = |node: &u16| visit(trace, entries, resource, snapshot.parts[node]);
+        let excused = |first: &u16, second: &u16| match (visit(first), visit(second)) {
+            (Some(first), Some(second)) => is_over(trace, first, second) || is_over(trace, second, first),
+            _ => false,
+        };
+        let pairs = nodes.iter().enumerate().flat_map(|(at, first)| nodes[at + 1..].iter().map(move |it| (first, it)));
+        for (first, second) in pairs.filter(|(first, second)| !excused(first, second)) {
+            findings.violation(
+                "cut",
+                snapshot.done_us,
+                vec![*first, *second],
+                format!("in snapshot {} both {first} and {second} hold \"{resource}\"", snapshot.id),
+                trace.names(&[snapshot.parts[first], snapshot.parts[second]]),
+            );
+        }
+    }
+}
+
+/// The visit during which a node recorded its part.
+fn visit<'a>(trace: &Trace<'_>, entries: &'a Entries, resource: &str, part: usize) -> Option<&'a Entry> {
+    let event = trace.event(part);
+    entries.by_resource.get(resource)?.iter().find(|entry| {
+        (Some(entry.node), entry.inc) == (event.node_id(), event.inc)
+            && trace.before(entry.enter, part)
+            && entry.exit.is_none_or(|exit| trace.before(part, exit))
+    })
+}
+
+/// Whether the first visit ended without a message before the second began: by its lease, or by a crash.
+fn is_over(trace: &Trace<'_>, first: &Entry, second: &Entry) -> bool {
+    let entered = trace.event(second.enter).true_us;
+    let slack = trace.setting.tolerance_us() + trace.setting.lease_us * trace.setting.drift_ppm / 1_000_000;
+    match (first.end_us(trace), entered) {
+        (Some(end), Some(entered)) => end <= entered + slack,
+        _ => first.leased || first.fenced.is_some(),
     }
 }
 

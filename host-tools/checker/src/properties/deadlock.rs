@@ -4,6 +4,7 @@
 //!
 //! - A reported circle must have existed at some moment of the reporter's present wait; in the textbook's form, which
 //!   looks at nothing but the probe that returned, at any moment before.
+//! - Whoever gives back as a victim was named as one before, in a report that had not been obeyed yet.
 //! - Where deadlocks are to be found, a circle must be broken within [`crate::Setting::found_within_us`] of quiet.
 //! - Wait-die and wound-wait let a circle close for as long as it takes to tell who has to give up:
 //!   [`crate::Setting::prevented_within_us`] of quiet.
@@ -21,6 +22,7 @@ use crate::{
     trace::Event,
     wait_for::{Circle, Moment, WaitFor, same_nodes},
 };
+use std::collections::BTreeMap;
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
     let voting = votes::check(trace, entries, findings);
@@ -44,6 +46,7 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
     findings.decided("deadlock", graph.requests);
     let circles = graph.circles();
     reported(trace, &graph, findings);
+    victims(trace, findings);
     standing(trace, &graph, &circles, findings);
 }
 
@@ -73,6 +76,35 @@ fn reported(trace: &Trace<'_>, graph: &WaitFor, findings: &mut Findings) {
                 detail,
                 trace.names(&[index]),
             );
+        }
+    }
+}
+
+/// A victim that nobody named gave back for nothing, or a deadlock was found that nobody told of.
+fn victims(trace: &Trace<'_>, findings: &mut Findings) {
+    let mut reports: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (index, event) in trace.events.iter().enumerate() {
+        if let Event::Deadlock { victim: Some(victim), .. } = event.event {
+            reports.entry(victim).or_default().push(index);
+        }
+    }
+    for ((node, _), stream) in &trace.streams {
+        let reports = reports.get(node).map_or(&[][..], Vec::as_slice);
+        let mut obeyed: Option<usize> = None;
+        for index in stream.iter().copied() {
+            if !matches!(&trace.event(index).event, Event::Abandon { reason } if reason == "victim") {
+                continue;
+            }
+            let is_new = |report: &usize| obeyed.is_none_or(|obeyed| !trace.before(*report, obeyed));
+            if reports.iter().rev().any(|report| is_new(report) && trace.before(*report, index)) {
+                findings.decided("deadlock", 1);
+            } else if trace.gaps.is_empty() {
+                let detail = format!("{node} gave back as the victim of a deadlock that nobody had reported");
+                findings.violation("deadlock", trace.event(index).at_us(), vec![*node], detail, trace.names(&[index]));
+            } else {
+                findings.not_checked("deadlock", "the report that names a victim may lie in a counted gap", 1);
+            }
+            obeyed = Some(index);
         }
     }
 }

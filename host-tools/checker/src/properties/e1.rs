@@ -2,8 +2,9 @@
 //! leader of a lower term; (c) a stated time after a fault every live node of the majority's side
 //! names its highest live id; and a side without a majority has no authority: nobody enters there
 //! once the leases have ended. Without hardening there is no majority to need: (c) holds on each side.
+//! (d), in `claims.rs`: whoever is named has claimed the term before.
 
-use super::unique;
+use super::{claims, unique};
 use crate::{
     cluster::{Cluster, disturbs},
     findings::Findings,
@@ -49,6 +50,9 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
             "agreement on the highest live id: without a scenario line nobody knows who was alive",
             1,
         );
+    }
+    if trace.setting.known {
+        claims::check(trace, findings);
     }
     if trace.setting.known && trace.setting.hardening {
         authority(trace, findings);

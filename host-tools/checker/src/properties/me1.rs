@@ -3,6 +3,8 @@
 //! Decided by causality: of two entries, the end of the earlier one happened before the later one
 //! began. An entry also ends with its node's crash or with its lease; that leaves no message, so
 //! there true time decides, where it is known. An entry whose fence was refused did no harm.
+//!
+//! And only who has asked is let in: each entry answers a request that its node made in the same life.
 
 use super::unique;
 use crate::{
@@ -10,6 +12,7 @@ use crate::{
     findings::Findings,
     index::Trace,
     render::span,
+    trace::Event,
 };
 
 pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Findings) {
@@ -25,6 +28,7 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
     for (resource, list) in &entries.by_resource {
         let counted: Vec<&Entry> = list.iter().filter(|entry| entry.fenced.is_none()).collect();
         findings.decided("ME1", counted.len() as u64);
+        list.iter().filter(|entry| entry.request.is_none()).for_each(|entry| unasked(trace, resource, entry, findings));
         for pair in counted.windows(2) {
             if let [first, second] = pair
                 && (first.node, first.inc) != (second.node, second.inc)
@@ -32,6 +36,20 @@ pub(super) fn check(trace: &Trace<'_>, entries: &Entries, findings: &mut Finding
                 compare(trace, resource, first, second, findings);
             }
         }
+    }
+}
+
+/// A node that is let in without having asked holds what it knows nothing of.
+fn unasked(trace: &Trace<'_>, resource: &str, entry: &Entry, findings: &mut Findings) {
+    let tells = trace.setting.known || trace.events.iter().any(|event| matches!(event.event, Event::Request { .. }));
+    if !tells {
+        findings.not_checked("ME1", "whether who entered had asked: the trace tells of no request", 1);
+    } else if trace.gaps.contains_key(&(entry.node, entry.inc)) {
+        findings.not_checked("ME1", "whether who entered had asked: the request may lie in a counted gap", 1);
+    } else {
+        let detail = format!("{} entered \"{resource}\" without having asked for it", entry.node);
+        let at_us = trace.event(entry.enter).at_us();
+        findings.violation("ME1", at_us, vec![entry.node], detail, trace.names(&[entry.enter]));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod cache;
 mod causality;
+mod claims;
 mod clock_bound;
 mod clock_monotonic;
 mod commit;
@@ -112,7 +113,7 @@ pub(crate) fn check_all(trace: &Trace<'_>, entries: &Entries, claims: &[Claim]) 
     cache::check(trace, &mut findings);
     make::check(trace, &mut findings);
     clock_bound::check(trace, claims, &mut findings);
-    cut::check(trace, &mut findings);
+    cut::check(trace, entries, &mut findings);
     findings.finish();
     findings
 }

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_choice_is_a_scenario_and_has_its_cost() {
-        for nodes in [3, 5, 64] {
+        for nodes in [2, 3, 5, 64] {
             for sync in SYNCS {
                 scenario(sync, nodes).unwrap_or_else(|error| panic!("{error}"));
                 assert!(sync == "none" || rounds(sync).is_some(), "{sync}");

@@ -28,8 +28,8 @@ use std::{
 
 /// The chart shows these, and what was asked for.
 const CHARTED: [u16; 5] = [3, 5, 9, 16, 25];
-/// A majority must be left when one has died; and no cluster is larger.
-const NODES: std::ops::RangeInclusive<u16> = 3..=64;
+/// No cluster is larger.
+const NODES_MAX: u16 = 64;
 /// One host emulates no more boards than this in real time.
 const BOARDS_MAX: u16 = 16;
 /// One message time, for mutual exclusion: simulated boards think in no time, emulated ones do not.
@@ -60,6 +60,15 @@ impl Family {
             Family::Election => "election",
             Family::Clock => "clock",
             Family::Deadlock => "deadlock",
+        }
+    }
+
+    /// With fewer nodes its formulas mean nothing, and why.
+    fn least(self) -> (u16, &'static str) {
+        match self {
+            Family::Mutex | Family::Clock => (2, ""),
+            Family::Election => (3, ": where the coordinator of two dies, nobody is left to elect with"),
+            Family::Deadlock => (3, ": a transaction takes two resources, and none that is at home with itself"),
         }
     }
 }
@@ -94,16 +103,17 @@ fn prepare(talk: Talk, args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
     let bad = |line: String| Trouble { outcome: Outcome::BadInput, line };
     let family = Family::parse(&args.family).map_err(bad)?;
     let most = match args.on.as_str() {
-        "sim" => *NODES.end(),
+        "sim" => NODES_MAX,
         "qemu" => BOARDS_MAX,
         "rp2040" | "boards" => {
             return Err(bad(format!("--on {}: a known name, but this version compares only on: sim, qemu", args.on)));
         }
         other => return Err(bad(format!("--on {other}: expected a stage, one of: sim, qemu"))),
     };
-    if !(*NODES.start()..=most).contains(&args.nodes) {
-        let (least, stage) = (NODES.start(), &args.on);
-        return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}", args.nodes)));
+    let (least, why) = family.least();
+    if !(least..=most).contains(&args.nodes) {
+        let (stage, why) = (&args.on, if args.nodes < least { why } else { "" });
+        return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}{why}", args.nodes)));
     }
     let stage = if args.on == "qemu" { Stage::boards(talk)? } else { Stage::Sim };
     Ok((family, stage))

@@ -147,6 +147,8 @@ pub fn row(
         "central" => (Book::exactly("2", 2.0), Book::between("2, from or to the coordinator 1", 1.0, 2.0)),
         "voting" => (Book::exactly("2", 2.0), Book::open("none")),
         "token-ring" => (Book::between("0 to N", 0.0, n), Book::exactly("1 to N, 1 at full load", 1.0)),
+        // With two nodes one of them asks at low load, and the token rests with it.
+        "suzuki-kasami" if nodes == 2 => (Book::exactly("0, where the token rests", 0.0), Book::exactly("1", 1.0)),
         "suzuki-kasami" => (Book::exactly("2, where the token rests 0", 2.0), Book::exactly("1", 1.0)),
         "maekawa" | "maekawa-plain" => {
             (Book::exactly("2", 2.0), Book::between("2, where the leaving node is the voter 1", 1.0, 2.0))
@@ -208,6 +210,7 @@ fn messages_book(algorithm: &str, nodes: u16, load: Load, tries: Option<f64>) ->
         ("ricart-agrawala", _) => Book::exactly("2(N−1)", 2.0 * others),
         ("token-ring", Load::Low) => Book::open("1 to ∞"),
         ("token-ring", Load::Full) => Book::exactly("1", 1.0),
+        ("suzuki-kasami", Load::Low) if nodes == 2 => Book::open("0 or N"),
         ("suzuki-kasami", _) => Book::exactly("N", n),
         ("maekawa" | "maekawa-plain", Load::Low) => Book::exactly("3(|V|−1)", 3.0 * other_voters(nodes, nodes - 1)),
         ("maekawa", Load::Full) => {
@@ -384,7 +387,7 @@ mod tests {
 
     #[test]
     fn every_workload_is_a_scenario() {
-        for nodes in [3, 5, 64] {
+        for nodes in [2, 3, 5, 64] {
             for algorithm in ALGORITHMS.into_iter().chain(["none"]) {
                 for load in loads(algorithm) {
                     scenario(algorithm, nodes, *load, 1).unwrap();
