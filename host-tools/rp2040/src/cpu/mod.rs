@@ -1,7 +1,7 @@
 //! The processor: a Cortex-M0+ with its exceptions, at the cycles of its reference manual.
 //!
 //! Instructions come decoded; between them the processor looks up only if the bus asks for it. Faults
-//! are not handled but reported: they end the board.
+//! are reported to the board, which lets the program's own handler run.
 
 mod exceptions;
 mod execute;
