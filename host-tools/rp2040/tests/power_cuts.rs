@@ -178,7 +178,7 @@ fn a_cut_while_it_is_provisioned_leaves_the_old_page_or_the_new() {
     let mut seen = [0, 0];
     let mut turned_at = None;
     // Around every border byte by byte, between them now and then.
-    let is_near = |byte: &u64| byte % SECTOR_LEN as u64 <= 3 || byte % 256 == 255 || byte % 97 == 0;
+    let is_near = |byte: &u64| byte % SECTOR_LEN as u64 <= 3 || byte % 256 == 255 || byte.is_multiple_of(97);
     for byte in (1..=bytes).filter(is_near) {
         let mut flash = before.clone();
         assert!(provision_anew(&mut flash, Some(byte)), "byte {byte}");

@@ -25,7 +25,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const BOARDS: u32 = 5;
@@ -162,19 +162,48 @@ fn soak(number: usize, sort: &Sort, image: &Path) -> Soaked {
     Soaked { scenario, summary, trace: output.events, complaints, board_time: output.lasted * BOARDS, effort }
 }
 
-fn faults(trace: &[TraceEvent], totals: &mut BTreeMap<&'static str, u64>) {
-    for event in trace {
-        let what = match &event.event {
-            Event::Fault(Fault::Crash(_)) => "crashes",
-            Event::Fault(Fault::Restart(_)) => "returns",
-            Event::Fault(Fault::Pause(_)) => "pauses",
-            Event::Fault(Fault::Partition(_)) => "partitions",
-            Event::Fault(Fault::DropToken) => "lost tokens",
-            Event::CsEnter { .. } => "entries",
-            Event::ElectionStart { .. } => "elections",
-            _ => continue,
-        };
-        *totals.entry(what).or_default() += 1;
+/// What all scenarios came to.
+#[derive(Default)]
+struct Totals {
+    board_time: Duration,
+    core: Duration,
+    events: BTreeMap<&'static str, u64>,
+    broken: Vec<String>,
+}
+
+impl Totals {
+    fn add(&mut self, (name, election, ..): &Sort, soaked: &Soaked) {
+        self.board_time += soaked.board_time;
+        self.core += soaked.effort.core;
+        let network = &soaked.summary.network;
+        for (what, times) in
+            [("lost", network.lost), ("duplicated", network.duplicated), ("reordered", network.reordered)]
+        {
+            *self.events.entry(what).or_default() += times;
+        }
+        for event in &soaked.trace {
+            let what = match &event.event {
+                Event::Fault(Fault::Crash(_)) => "crashes",
+                Event::Fault(Fault::Restart(_)) => "returns",
+                Event::Fault(Fault::Pause(_)) => "pauses",
+                Event::Fault(Fault::Partition(_)) => "partitions",
+                Event::Fault(Fault::DropToken) => "lost tokens",
+                Event::CsEnter { .. } => "entries",
+                Event::ElectionStart { .. } => "elections",
+                _ => continue,
+            };
+            *self.events.entry(what).or_default() += 1;
+        }
+        let (boards, core) = (soaked.board_time.as_secs_f64(), soaked.effort.core.as_secs_f64());
+        println!(
+            "{name:<24} {election:<20} {boards:>4.0} s of boards in {core:>5.1} s of a core: {:>4.1} x  {:>6} events  {}",
+            boards / core,
+            soaked.summary.events,
+            if soaked.complaints.is_empty() { "held" } else { "BROKEN" },
+        );
+        if !soaked.complaints.is_empty() {
+            self.broken.push(format!("{name}: {}\n{}", soaked.complaints.join("\n"), soaked.scenario.to_toml()));
+        }
     }
 }
 
@@ -184,39 +213,19 @@ fn an_hour_of_boards_in_storms_keeps_every_promise() {
     let only = std::env::var("COMPASSO_SOAK").ok();
     let chosen = |sort: &Sort| only.as_ref().is_none_or(|word| sort.0.contains(word));
     let sorts: Vec<(usize, Sort)> = catalogue().into_iter().enumerate().filter(|(_, sort)| chosen(sort)).collect();
-    let next = AtomicUsize::new(0);
-    let done: Mutex<(Duration, Duration, BTreeMap<&str, u64>, Vec<String>)> = Mutex::default();
-    let begun = std::time::Instant::now();
+    let (next, totals) = (AtomicUsize::new(0), Mutex::new(Totals::default()));
+    let begun = Instant::now();
     let work = || {
         while let Some((number, sort)) = sorts.get(next.fetch_add(1, Relaxed)) {
             let soaked = soak(*number, sort, &image);
-            let (boards, core) = (soaked.board_time.as_secs_f64(), soaked.effort.core.as_secs_f64());
-            let mut done = done.lock().unwrap();
-            done.0 += soaked.board_time;
-            done.1 += soaked.effort.core;
-            faults(&soaked.trace, &mut done.2);
-            *done.2.entry("lost").or_default() += soaked.summary.network.lost;
-            *done.2.entry("duplicated").or_default() += soaked.summary.network.duplicated;
-            *done.2.entry("reordered").or_default() += soaked.summary.network.reordered;
-            let verdict = if soaked.complaints.is_empty() { "held" } else { "BROKEN" };
-            println!(
-                "{:<24} {:<20} {boards:>4.0} s of boards in {core:>5.1} s of a core: {:>4.1} x  {:>6} events  {verdict}",
-                sort.0,
-                sort.1,
-                boards / core,
-                soaked.summary.events,
-            );
-            if !soaked.complaints.is_empty() {
-                let complaints = soaked.complaints.join("\n");
-                done.3.push(format!("{}: {complaints}\n{}", sort.0, soaked.scenario.to_toml()));
-            }
+            totals.lock().unwrap().add(sort, &soaked);
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
-    let (board_time, core, totals, broken) = done.into_inner().unwrap();
+    let Totals { board_time, core, events, broken } = totals.into_inner().unwrap();
     println!(
-        "{} scenarios, {:.0} s of boards in {:.0} s of a core ({:.1} x), {:.0} s by the clock: {totals:?}",
+        "{} scenarios, {:.0} s of boards in {:.0} s of a core ({:.1} x), {:.0} s by the clock: {events:?}",
         sorts.len(),
         board_time.as_secs_f64(),
         core.as_secs_f64(),
@@ -227,6 +236,6 @@ fn an_hour_of_boards_in_storms_keeps_every_promise() {
     if only.is_none() {
         assert!(board_time >= AT_LEAST, "{board_time:?}");
         let kinds = ["crashes", "returns", "pauses", "partitions", "lost tokens", "lost", "duplicated", "reordered"];
-        assert!(kinds.iter().all(|kind| totals.get(kind).is_some_and(|times| *times > 1)), "too mild: {totals:?}");
+        assert!(kinds.iter().all(|kind| events.get(kind).is_some_and(|times| *times > 1)), "too mild: {events:?}");
     }
 }
