@@ -197,10 +197,14 @@ fn fused_instructions_do_what_their_parts_do() {
         for (first, second) in [(lsl, add), (lsr, lsl), (eor, lsr), (eor, lsl), (eor, str)] {
             compare_fused(&mut pair, [first, second, 0], 2);
         }
-        for (first, second) in [(0x3109, 0x1c5a), (0x3109, 0x3c03), (0x4688, 0x464a)] {
+        for (first, second) in
+            [(0x3109, 0x1c5a), (0x3109, 0x3c03), (0x4688, 0x464a), (0x4688, 0x3109), (0x2107, lsl), (add, str)]
+        {
             compare_fused(&mut pair, [first, second, 0], 2);
         }
         compare_fused(&mut pair, [0x4688, 0xf000, 0xf810], 2);
-        compare_fused(&mut pair, [ldr, eor, 0], 3);
+        for (first, second) in [(ldr, eor), (str, 0x464a), (str, 0x2107)] {
+            compare_fused(&mut pair, [first, second, 0], 3);
+        }
     }
 }

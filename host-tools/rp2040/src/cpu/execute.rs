@@ -118,6 +118,19 @@ impl Cpu {
                 sets!($d, (value >> $by) as u32);
             }};
         }
+        macro_rules! both {
+            ($first:expr, $second:expr) => {{
+                $first;
+                second_if_in_time!();
+                $second;
+            }};
+        }
+        macro_rules! copies {
+            ($d:expr, $value:expr) => {{
+                self.set($d, $value);
+                now += 1;
+            }};
+        }
         macro_rules! sums {
             ($d:expr, $sum:expr) => {{
                 let (result, carry, overflow) = $sum;
@@ -285,10 +298,7 @@ impl Cpu {
                     now += 2;
                 }
                 Op::LdrAt { t, address } => load!(fast32, load32, 4, address, |value| self.set(t, value)),
-                Op::Adr { d, value } => {
-                    self.set(d, value);
-                    now += 1;
-                }
+                Op::Adr { d, value } => copies!(d, value),
                 Op::StrReg { t, n, m } => {
                     store!(put32, store32, 4, self.reg(n).wrapping_add(self.reg(m)), self.reg(t))
                 }
@@ -333,52 +343,51 @@ impl Cpu {
                     second!(store t2, n2, at2);
                 }
                 Op::LslAdd { d, m, by, d2, n2, m2 } => {
-                    shifts_left!(d, m, by);
-                    second_if_in_time!();
-                    sums!(d2, add(self.reg(n2), self.reg(m2), false));
+                    both!(shifts_left!(d, m, by), sums!(d2, add(self.reg(n2), self.reg(m2), false)))
                 }
-                Op::LsrLsl { d, m, by, d2, m2, by2 } => {
-                    shifts_right!(d, m, by);
-                    second_if_in_time!();
-                    shifts_left!(d2, m2, by2);
-                }
+                Op::LsrLsl { d, m, by, d2, m2, by2 } => both!(shifts_right!(d, m, by), shifts_left!(d2, m2, by2)),
                 Op::EorLsr { d, m, d2, m2, by2 } => {
-                    sets!(d, self.reg(d) ^ self.reg(m));
-                    second_if_in_time!();
-                    shifts_right!(d2, m2, by2);
+                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_right!(d2, m2, by2))
                 }
                 Op::EorLsl { d, m, d2, m2, by2 } => {
-                    sets!(d, self.reg(d) ^ self.reg(m));
-                    second_if_in_time!();
-                    shifts_left!(d2, m2, by2);
+                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_left!(d2, m2, by2))
                 }
                 Op::EorStr { d, m, t2, n2, at2 } => {
                     sets!(d, self.reg(d) ^ self.reg(m));
                     second!(store t2, n2, at2);
                 }
+                Op::AddStr { d, n, m, t2, n2, at2 } => {
+                    sums!(d, add(self.reg(n), self.reg(m), false));
+                    second!(store t2, n2, at2);
+                }
                 Op::LdrEor { t, n, at, d2, m2 } => {
                     let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    load!(fast32, load32, 4, address, |value| self.set(t, value));
-                    second_if_in_time!();
-                    sets!(d2, self.reg(d2) ^ self.reg(m2));
+                    both!(
+                        load!(fast32, load32, 4, address, |value| self.set(t, value)),
+                        sets!(d2, self.reg(d2) ^ self.reg(m2))
+                    );
                 }
-                Op::AddAdd { d, n, value, d2, n2, value2 } => {
-                    sums!(d, add(self.reg(n), value.into(), false));
-                    second_if_in_time!();
-                    sums!(d2, add(self.reg(n2), value2.into(), false));
+                Op::StrMov { t, n, at, d2, m2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    both!(store!(put32, store32, 4, address, self.reg(t)), copies!(d2, self.reg(m2)));
                 }
-                Op::AddSub { d, n, value, d2, n2, value2 } => {
-                    sums!(d, add(self.reg(n), value.into(), false));
-                    second_if_in_time!();
-                    sums!(d2, add(self.reg(n2), !u32::from(value2), true));
+                Op::StrMovImm { t, n, at, d2, value2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    both!(store!(put32, store32, 4, address, self.reg(t)), sets!(d2, u32::from(value2)));
                 }
-                Op::MovMov { d, m, d2, m2 } => {
-                    self.set(d, self.reg(m));
-                    now += 1;
-                    second_if_in_time!();
-                    self.set(d2, self.reg(m2));
-                    now += 1;
+                Op::AddAdd { d, n, value, d2, n2, value2 } => both!(
+                    sums!(d, add(self.reg(n), value.into(), false)),
+                    sums!(d2, add(self.reg(n2), value2.into(), false))
+                ),
+                Op::AddSub { d, n, value, d2, n2, value2 } => both!(
+                    sums!(d, add(self.reg(n), value.into(), false)),
+                    sums!(d2, add(self.reg(n2), !u32::from(value2), true))
+                ),
+                Op::MovImmLsl { d, value, d2, m2, by2 } => both!(sets!(d, u32::from(value)), shifts_left!(d2, m2, by2)),
+                Op::MovAdd { d, m, d2, n2, value2 } => {
+                    both!(copies!(d, self.reg(m)), sums!(d2, add(self.reg(n2), value2.into(), false)))
                 }
+                Op::MovMov { d, m, d2, m2 } => both!(copies!(d, self.reg(m)), copies!(d2, self.reg(m2))),
                 Op::MovBl { d, m, to } => {
                     self.set(d, self.reg(m));
                     now += 1;
@@ -403,42 +412,18 @@ impl Cpu {
                 Op::Ldrb { t, n, at } => {
                     load!(fast8, load8, 1, self.reg(n).wrapping_add(at.into()), |value| self.set(t, value.into()))
                 }
-                Op::AddSp { d, value } => {
-                    self.set(d, self.r[13].wrapping_add(value.into()));
-                    now += 1;
-                }
+                Op::AddSp { d, value } => copies!(d, self.r[13].wrapping_add(value.into())),
                 Op::MoveSp { by } => {
                     self.r[13] = self.r[13].wrapping_add(i32::from(by) as u32);
                     now += 1;
                 }
-                Op::Sxth { d, m } => {
-                    self.set(d, self.reg(m) as i16 as u32);
-                    now += 1;
-                }
-                Op::Sxtb { d, m } => {
-                    self.set(d, self.reg(m) as i8 as u32);
-                    now += 1;
-                }
-                Op::Uxth { d, m } => {
-                    self.set(d, self.reg(m) & 0xffff);
-                    now += 1;
-                }
-                Op::Uxtb { d, m } => {
-                    self.set(d, self.reg(m) & 0xff);
-                    now += 1;
-                }
-                Op::Rev { d, m } => {
-                    self.set(d, self.reg(m).swap_bytes());
-                    now += 1;
-                }
-                Op::Rev16 { d, m } => {
-                    self.set(d, self.reg(m).swap_bytes().rotate_left(16));
-                    now += 1;
-                }
-                Op::Revsh { d, m } => {
-                    self.set(d, (self.reg(m) as u16).swap_bytes() as i16 as u32);
-                    now += 1;
-                }
+                Op::Sxth { d, m } => copies!(d, self.reg(m) as i16 as u32),
+                Op::Sxtb { d, m } => copies!(d, self.reg(m) as i8 as u32),
+                Op::Uxth { d, m } => copies!(d, self.reg(m) & 0xffff),
+                Op::Uxtb { d, m } => copies!(d, self.reg(m) & 0xff),
+                Op::Rev { d, m } => copies!(d, self.reg(m).swap_bytes()),
+                Op::Rev16 { d, m } => copies!(d, self.reg(m).swap_bytes().rotate_left(16)),
+                Op::Revsh { d, m } => copies!(d, (self.reg(m) as u16).swap_bytes() as i16 as u32),
                 Op::Push { list } => {
                     let count = list.count_ones();
                     let base = self.r[13].wrapping_sub(4 * count);

@@ -51,6 +51,9 @@ pub enum Op {
     EorStr { d: Reg, m: Reg, t2: Reg, n2: Reg, at2: u8 }, LdrEor { t: Reg, n: Reg, at: u8, d2: Reg, m2: Reg },
     AddAdd { d: Reg, n: Reg, value: u8, d2: Reg, n2: Reg, value2: u8 },
     AddSub { d: Reg, n: Reg, value: u8, d2: Reg, n2: Reg, value2: u8 },
+    AddStr { d: Reg, n: Reg, m: Reg, t2: Reg, n2: Reg, at2: u8 },
+    StrMov { t: Reg, n: Reg, at: u8, d2: Reg, m2: Reg }, StrMovImm { t: Reg, n: Reg, at: u8, d2: Reg, value2: u8 },
+    MovImmLsl { d: Reg, value: u8, d2: Reg, m2: Reg, by2: u8 }, MovAdd { d: Reg, m: Reg, d2: Reg, n2: Reg, value2: u8 },
     MovMov { d: Reg, m: Reg, d2: Reg, m2: Reg }, MovBl { d: Reg, m: Reg, to: u32 },
     /// Undefined, a breakpoint or a supervisor call: none of them belongs into an image.
     Undefined,
@@ -138,9 +141,20 @@ pub fn fuse(pc: u32, first: Op, second: Op) -> Op {
         (Op::AddImm { d, n, value }, Op::SubImm { d: d2, n: n2, value: value2 }) => {
             Op::AddSub { d, n, value, d2, n2, value2 }
         }
+        (Op::AddReg { d, n, m }, Op::Str { t: t2, n: n2, at: at2 }) => Op::AddStr { d, n, m, t2, n2, at2: words(at2) },
+        (Op::Str { t, n, at }, Op::Mov { d: d2, m: m2 }) if d2 != 13 && m2 != 15 => {
+            Op::StrMov { t, n, at: words(at), d2, m2 }
+        }
+        (Op::Str { t, n, at }, Op::MovImm { d: d2, value: value2 }) => {
+            Op::StrMovImm { t, n, at: words(at), d2, value2 }
+        }
+        (Op::MovImm { d, value }, Op::LslImm { d: d2, m: m2, by: by2 @ 1.. }) => {
+            Op::MovImmLsl { d, value, d2, m2, by2 }
+        }
         // The stack pointer is aligned, and the program counter is not where it seems.
         (Op::Mov { d, m }, _) if d == 13 || m == 15 => first,
         (Op::Mov { d, m }, Op::Mov { d: d2, m: m2 }) if d2 != 13 && m2 != 15 => Op::MovMov { d, m, d2, m2 },
+        (Op::Mov { d, m }, Op::AddImm { d: d2, n: n2, value: value2 }) => Op::MovAdd { d, m, d2, n2, value2 },
         (Op::Mov { d, m }, Op::Bl { to }) => Op::MovBl { d, m, to },
         (other, _) => other,
     }
