@@ -162,7 +162,7 @@ pub struct CompareArgs {
     /// How many nodes.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub nodes: u16,
-    /// Where to perform it: sim (simulator) or qemu (emulated boards).
+    /// Where to perform it: sim (simulator), qemu (emulated boards) or rp2040 (the image of an RP2040 board, emulated).
     #[arg(long, default_value = "sim", value_name = "STAGE")]
     pub on: String,
     /// The chart over N [default: `runs/compare-FAMILY.svg`].

@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 pub fn doctor(args: &DoctorArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: false };
     if args.install {
-        let ready = setup::ensure(&Needs::ALL).and_then(|toolchain| toolchain.build_image(BoardKind::Qemu));
+        let ready = setup::ensure(&Needs::ALL).and_then(|toolchain| {
+            toolchain.build_image(BoardKind::Qemu)?;
+            toolchain.build_image(BoardKind::W5500EvbPico)
+        });
         if let Err(error) = ready {
             return talk.fail(Outcome::Environment, &error.to_string());
         }
@@ -46,7 +49,11 @@ fn probe() -> setup::Check {
 /// Measures the image against its budgets.
 pub fn budget(args: &BudgetArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: false };
-    let report = match setup::ensure(&Needs::ALL).and_then(|toolchain| budget::measure_all(&toolchain)) {
+    let measured = setup::ensure(&Needs::ALL).and_then(|toolchain| {
+        let stack = compasso_rp2040::stack::measure(&toolchain)?;
+        budget::measure_all(&toolchain, [stack])
+    });
+    let report = match measured {
         Ok(report) => report,
         Err(error) => return talk.fail(Outcome::Environment, &error.to_string()),
     };

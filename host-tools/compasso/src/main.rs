@@ -11,6 +11,7 @@ mod outcome;
 mod progress;
 mod report;
 mod run;
+mod side_by_side;
 mod trace;
 
 use clap::{

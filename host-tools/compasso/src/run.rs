@@ -5,10 +5,11 @@ use crate::{
     cli::RunArgs,
     outcome::{Outcome, Talk, failure},
     progress::Display,
-    report,
+    report, side_by_side,
 };
 use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
 use compasso_fleet::{Fleet, perform::feasible};
+use compasso_rp2040::effort::Begun;
 use compasso_scenario::Scenario;
 use compasso_stage::{
     Failure, Options, Progress, RunOutput, interrupt_flag, perform as perform_on_boards,
@@ -21,7 +22,6 @@ use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
-    time::Instant,
 };
 
 const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
@@ -97,6 +97,9 @@ pub fn run(args: &RunArgs) -> Outcome {
         if interrupted {
             break;
         }
+    }
+    if documents.len() > 1 && !talk.quiet {
+        talk.show(&side_by_side::render(&documents));
     }
     match <[Value; 1]>::try_from(documents) {
         Ok([document]) if stages.len() == 1 => talk.document(&document),
@@ -215,18 +218,18 @@ fn emulate_exactly(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Perfor
     let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
     let options = compasso_rp2040::Options { image, out: out.to_owned(), interrupted };
     let display = Display::new(talk, &scenario.name);
-    let begun = Instant::now();
+    let begun = Begun::now();
     let output = compasso_rp2040::perform(scenario, &options, &mut |progress| display.show(progress));
-    let took = begun.elapsed();
+    let effort = begun.effort();
     display.finish();
     let RunOutput { events, network, failures, overdue, interrupted, lasted, .. } =
         output.map_err(|error| error.to_string())?;
+    let (lasted, core) = (lasted.as_secs_f64(), effort.core.as_secs_f64());
     talk.say(&format!(
-        "{:.1} s of {} boards took {:.1} s: {:.1} times real time",
-        lasted.as_secs_f64(),
+        "{lasted:.1} s of {} boards took {core:.1} s of a core, {:.1} s by the clock: {:.1} times real time on a core",
         scenario.ids.len(),
-        took.as_secs_f64(),
-        lasted.as_secs_f64() / took.as_secs_f64()
+        effort.wall.as_secs_f64(),
+        lasted / core
     ));
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }

@@ -22,6 +22,19 @@ pub struct End {
     pub pc: u32,
     /// From where that was called, as far as the register tells.
     pub lr: u32,
+    /// What stopped it in the end.
+    pub by: Reset,
+}
+
+/// What stopped a board that ended by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reset {
+    /// Its own program asked for a new start.
+    Wanted,
+    /// Its watchdog was not fed.
+    Bite,
+    /// Nothing that it could go on from.
+    None,
 }
 
 /// What ended a board.
@@ -41,6 +54,10 @@ pub struct Board {
     /// The ROM works until then.
     busy_until: u64,
     is_paused: bool,
+    /// The fault that its program is handling; it will end the board.
+    fault: Option<End>,
+    /// The handler itself has faulted: nothing more is executed.
+    is_locked: bool,
     end: Option<End>,
 }
 
@@ -49,10 +66,33 @@ impl Board {
     /// from the seed.
     #[must_use]
     pub fn new(flash: Flash, code: Rc<Code>, seed: u64) -> Board {
-        let mut bus = Bus::new(flash, seed);
+        Board::started(Bus::new(flash, seed), code)
+    }
+
+    fn started(mut bus: Bus, code: Rc<Code>) -> Board {
         bus.private.vectors = VECTORS_AT;
         let cpu = Cpu::new(bus.load32(VECTORS_AT), bus.load32(VECTORS_AT + 4));
-        Board { cpu, code, bus, busy_until: 0, is_paused: false, end: None }
+        Board { cpu, code, bus, busy_until: 0, is_paused: false, fault: None, is_locked: false, end: None }
+    }
+
+    /// The next life of a board that has reset itself: RAM is as it was, and time begins anew.
+    #[must_use]
+    pub fn after_reset(self, seed: u64) -> Board {
+        let bitten = matches!(self.end, Some(End { by: Reset::Bite, .. }));
+        Board::started(self.bus.after_reset(seed, !bitten), self.code)
+    }
+
+    /// How deep its stack, which begins where its program says, has ever been, in bytes.
+    #[must_use]
+    pub fn stack_used(&mut self) -> u32 {
+        let begins_at = self.bus.load32(VECTORS_AT);
+        self.bus.stack_used(begins_at)
+    }
+
+    /// Its processor's registers, for whoever has a probe: such a one can make a program go astray.
+    pub fn registers(&mut self) -> &mut [u32; 256] {
+        self.cpu.sleep = None;
+        &mut self.cpu.r
     }
 
     /// The time, in its own cycles.
@@ -148,7 +188,7 @@ impl Board {
 
     /// Whether there is nothing to execute.
     fn is_idle(&self) -> bool {
-        if self.is_paused || self.busy_until > self.bus.now {
+        if self.is_paused || self.is_locked || self.busy_until > self.bus.now {
             return true;
         }
         match self.cpu.sleep {
@@ -163,11 +203,12 @@ impl Board {
         if let Some(stop) = self.bus.stop.take() {
             match stop {
                 Stop::Rom(function) => self.call(function),
+                Stop::Nowhere { .. } | Stop::Forbidden { .. } => self.faults(Cause::Stop(stop), self.bus.pc),
                 other => self.ends(Cause::Stop(other), self.bus.pc),
             }
         }
         if let Some(fault) = self.cpu.fault {
-            self.ends(Cause::Fault(fault), self.cpu.r[15]);
+            self.faults(Cause::Fault(fault), self.cpu.r[15]);
         }
         if self.bus.attention {
             // A handler that has returned may find its level still there.
@@ -175,8 +216,29 @@ impl Board {
         }
     }
 
+    /// The program's own handler gets its chance to leave a record. What the board ends by is the fault.
+    fn faults(&mut self, cause: Cause, pc: u32) {
+        let fault = End { cause, pc, lr: self.cpu.r[14], by: Reset::None };
+        let first = self.fault.get_or_insert(fault);
+        if !self.cpu.take_fault(&mut self.bus, pc) {
+            self.is_locked = true;
+            if !self.bus.is_watched() {
+                self.end = Some(first.clone());
+            }
+        }
+    }
+
     fn ends(&mut self, cause: Cause, pc: u32) {
-        self.end = Some(End { cause, pc, lr: self.cpu.r[14] });
+        let by = match &cause {
+            Cause::Stop(Stop::Watchdog { forced: false }) => Reset::Bite,
+            Cause::Stop(Stop::Watchdog { forced: true } | Stop::ResetRequest) => Reset::Wanted,
+            _ => Reset::None,
+        };
+        let end = End { cause, pc, lr: self.cpu.r[14], by };
+        self.end = Some(match self.fault.take() {
+            Some(fault) if by != Reset::None => End { by, ..fault },
+            _ => end,
+        });
     }
 
     /// Does what a function of the ROM does.

@@ -37,11 +37,13 @@ pub struct Flash {
     cut_after: Option<u64>,
     /// Bytes changed so far, over all lives.
     worked: u64,
+    /// What is programmed does not stay.
+    is_worn: bool,
 }
 
 impl Default for Flash {
     fn default() -> Flash {
-        Flash { bytes: vec![0xff; FLASH_LEN].into(), job: None, cut_after: None, worked: 0 }
+        Flash { bytes: vec![0xff; FLASH_LEN].into(), job: None, cut_after: None, worked: 0, is_worn: false }
     }
 }
 
@@ -63,6 +65,11 @@ impl Flash {
     /// The power is to fail after so many more bytes of erasing and programming.
     pub fn cut_after(&mut self, bytes: u64) {
         self.cut_after = Some(bytes);
+    }
+
+    /// From now on the flash keeps nothing that is programmed.
+    pub fn wear_out(&mut self) {
+        self.is_worn = true;
     }
 
     /// How many bytes were erased and programmed so far.
@@ -104,6 +111,7 @@ impl Flash {
         for index in job.done as usize..allowed as usize {
             match &job.work {
                 Work::Erase { at, .. } => self.bytes[*at as usize + index] = 0xff,
+                Work::Program { .. } if self.is_worn => {}
                 Work::Program { at, data } => self.bytes[*at as usize + index] &= data[index],
             }
         }

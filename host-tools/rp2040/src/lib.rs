@@ -8,12 +8,14 @@ pub mod board;
 pub mod bus;
 pub mod cpu;
 pub mod crystal;
+pub mod effort;
 pub mod flash;
 pub mod image;
 pub mod probe;
 pub mod rom;
+pub mod stack;
 pub mod stage;
 pub mod w5500;
 pub mod world;
 
-pub use stage::{Options, perform};
+pub use stage::{Options, perform, perform_measured};

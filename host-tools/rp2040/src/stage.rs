@@ -32,11 +32,25 @@ pub fn perform(
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<RunOutput, StageError> {
+    perform_measured(scenario, options, progress).map(|(output, _)| output)
+}
+
+/// The same, and how deep the deepest stack of all boards was, in bytes.
+///
+/// # Errors
+/// As [`perform`].
+pub fn perform_measured(
+    scenario: &Scenario,
+    options: &Options,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(RunOutput, u32), StageError> {
     let elf = fs::read(&options.image).doing("reading the image")?;
     let image = read_image(&options.image, &elf)?;
     let logs = rtt::Image::parse(&elf).map_err(broken)?;
     let world = World::new(scenario, &image, &logs, &options.out).doing("making the run's folder")?;
-    perform_on(world, scenario, secret(scenario.seed), &options.interrupted, progress)
+    let stack = world.deepest_stack();
+    let output = perform_on(world, scenario, secret(scenario.seed), &options.interrupted, progress)?;
+    Ok((output, stack.get()))
 }
 
 fn read_image(path: &Path, elf: &[u8]) -> Result<Image, StageError> {

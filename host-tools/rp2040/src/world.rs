@@ -35,9 +35,11 @@ use compasso_wire::{
     flash::{PAGES_AT, SECTOR_LEN, page},
 };
 use std::{
+    cell::Cell,
     collections::{BTreeMap, VecDeque},
     io,
     path::Path,
+    rc::Rc,
     time::Duration,
 };
 
@@ -77,6 +79,7 @@ pub struct World<'i> {
     order: u64,
     for_host: VecDeque<Vec<u8>>,
     crystals: Crystals,
+    deepest_stack: Rc<Cell<u32>>,
     refused: Option<io::Error>,
 }
 
@@ -132,8 +135,15 @@ impl<'i> World<'i> {
             order: 0,
             for_host: VecDeque::new(),
             crystals: Crystals::default(),
+            deepest_stack: Rc::default(),
             refused: None,
         })
+    }
+
+    /// Gets the deepest stack of all lives that have ended, in bytes.
+    #[must_use]
+    pub fn deepest_stack(&self) -> Rc<Cell<u32>> {
+        Rc::clone(&self.deepest_stack)
     }
 
     /// Runs until then, or until the host has something to read.
@@ -288,6 +298,7 @@ impl Boards for World<'_> {
         let Some(mut board) = seat.board.take() else { return Ok(None) };
         board.run(seat.crystal.cycles(self.now_ns));
         let incarnation = seat.incarnation;
+        self.deepest_stack.set(self.deepest_stack.get().max(board.stack_used()));
         let probe = &mut Probe(&mut board);
         seat.log.end(probe).doing("writing the nodes' logs")?;
         let journal = memory::journal(probe, self.image.ring()).doing("reading a dead board's memory")?;

@@ -8,7 +8,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let form = std::env::args().nth(1);
-    match setup::ensure(&Needs::ALL).and_then(|toolchain| budget::measure_all(&toolchain)) {
+    let measured = setup::ensure(&Needs::ALL).and_then(|toolchain| {
+        let stack = compasso_rp2040::stack::measure(&toolchain)?;
+        budget::measure_all(&toolchain, [stack])
+    });
+    match measured {
         Ok(report) => {
             match form.as_deref() {
                 Some("--json") => println!("{:#}", report.to_json()),

@@ -54,13 +54,18 @@ pub struct Measurement {
     pub note: String,
 }
 
-/// Builds the images, measures them, and compares with the budgets.
+/// Builds the images, measures them, and compares with the budgets; so with what was measured elsewhere.
 ///
 /// # Errors
 /// If something does not build or run, or the budget file cannot be read.
-pub fn measure_all(toolchain: &Toolchain) -> Result<BudgetReport, EnvironmentError> {
+pub fn measure_all(
+    toolchain: &Toolchain,
+    elsewhere: impl IntoIterator<Item = Measurement>,
+) -> Result<BudgetReport, EnvironmentError> {
     let budgets = read_budgets(&toolchain.root.join(BUDGET_FILE))?;
-    Ok(compare(measure(toolchain)?, budgets))
+    let mut measurements = measure(toolchain)?;
+    measurements.extend(elsewhere);
+    Ok(compare(measurements, budgets))
 }
 
 /// Builds the images and measures them.

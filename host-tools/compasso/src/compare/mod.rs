@@ -104,18 +104,23 @@ fn prepare(talk: Talk, args: &CompareArgs) -> Result<(Family, Stage), Trouble> {
     let family = Family::parse(&args.family).map_err(bad)?;
     let most = match args.on.as_str() {
         "sim" => NODES_MAX,
-        "qemu" => BOARDS_MAX,
-        "rp2040" | "boards" => {
-            return Err(bad(format!("--on {}: a known name, but this version compares only on: sim, qemu", args.on)));
+        "qemu" | "rp2040" => BOARDS_MAX,
+        "boards" => {
+            let known = "sim, qemu, rp2040";
+            return Err(bad(format!("--on {}: a known name, but this version compares only on: {known}", args.on)));
         }
-        other => return Err(bad(format!("--on {other}: expected a stage, one of: sim, qemu"))),
+        other => return Err(bad(format!("--on {other}: expected a stage, one of: sim, qemu, rp2040"))),
     };
     let (least, why) = family.least();
     if !(least..=most).contains(&args.nodes) {
         let (stage, why) = (&args.on, if args.nodes < least { why } else { "" });
         return Err(bad(format!("--nodes {}: expected {least} to {most} nodes on {stage}{why}", args.nodes)));
     }
-    let stage = if args.on == "qemu" { Stage::boards(talk)? } else { Stage::Sim };
+    let stage = match args.on.as_str() {
+        "qemu" => Stage::boards(talk)?,
+        "rp2040" => Stage::rp2040(talk)?,
+        _ => Stage::Sim,
+    };
     Ok((family, stage))
 }
 
@@ -220,7 +225,7 @@ fn mutex_rows(talk: Talk, counts: &[u16], stage: &Stage, message_ms: u64) -> Row
 fn compare_mutex(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
     let (message_ms, slack) = match stage {
         Stage::Sim => (MESSAGE_MS.0, Slack { messages: 0.01, delay: 0.05 }),
-        Stage::Qemu(_) => (MESSAGE_MS.1, Slack { messages: 0.05, delay: 0.5 }),
+        Stage::Qemu(_) | Stage::Rp2040(_) => (MESSAGE_MS.1, Slack { messages: 0.05, delay: 0.5 }),
     };
     let (rows, observed) = mutex_rows(talk, &[nodes], stage, message_ms)?;
     let rows: Vec<mutex::Row> = rows.into_iter().map(|(_, row)| row).collect();
@@ -272,7 +277,7 @@ fn deadlock_rows(talk: Talk, counts: &[u16], stage: &Stage, message_ms: u64) -> 
 fn compare_deadlock(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
     let (message_ms, slack) = match stage {
         Stage::Sim => (MESSAGE_MS.0, 0.0),
-        Stage::Qemu(_) => (MESSAGE_MS.1, 0.3),
+        Stage::Qemu(_) | Stage::Rp2040(_) => (MESSAGE_MS.1, 0.3),
     };
     let (rows, observed) = deadlock_rows(talk, &[nodes], stage, message_ms)?;
     let rows: Vec<deadlock::Row> = rows.into_iter().map(|(_, row)| row).collect();
@@ -307,7 +312,7 @@ fn clock_rows(talk: Talk, counts: &[u16], stage: &Stage) -> Rows<clock::Row> {
 fn compare_clock(talk: Talk, nodes: u16, stage: &Stage) -> Result<Compared, Trouble> {
     let slack = match stage {
         Stage::Sim => clock::Slack { messages: 0.03, rate: 0.03 },
-        Stage::Qemu(_) => clock::Slack { messages: 0.1, rate: 0.3 },
+        Stage::Qemu(_) | Stage::Rp2040(_) => clock::Slack { messages: 0.1, rate: 0.3 },
     };
     let (rows, observed) = clock_rows(talk, &[nodes], stage)?;
     let rows: Vec<clock::Row> = rows.into_iter().map(|(_, row)| row).collect();

@@ -81,6 +81,15 @@ impl Bus {
     access!(fast16, load16, put16, store16, u16, 2, 0x0001_0001);
     access!(fast32, load32, put32, store32, u32, 4, 1);
 
+    /// So many words of RAM from an address on; none if it is not aligned, or not all RAM that may be touched.
+    #[inline]
+    pub fn ram_words(&mut self, address: u32, count: u32) -> Option<&mut [u32]> {
+        let first = word_index(4, address.wrapping_sub(RAM_BASE));
+        let end = first + count as usize;
+        let is_guarded = first < self.guard_at + self.guard_len && end > self.guard_at;
+        if is_guarded && self.guard_len > 0 { None } else { self.ram.get_mut(first..end) }
+    }
+
     /// Reads RAM at an offset, as a probe does; false if it ends before.
     #[must_use]
     pub fn read_ram(&self, at: usize, into: &mut [u8]) -> bool {

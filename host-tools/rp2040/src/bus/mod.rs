@@ -159,6 +159,35 @@ impl Bus {
         bus
     }
 
+    /// The same board after a reset by its watchdog or by its program: RAM and flash stay as they are, and the
+    /// watchdog knows why.
+    #[must_use]
+    pub fn after_reset(self, seed: u64, forced: bool) -> Bus {
+        let mut flash = self.flash;
+        flash.power_cut(); // Whatever was being done to it is not finished.
+        Bus { ram: self.ram, watchdog: self.watchdog.after_reset(forced), ..Bus::new(flash, seed) }
+    }
+
+    /// A fault's handler may touch everything.
+    pub fn lift_guard(&mut self) {
+        self.guard_len = 0;
+    }
+
+    /// Whether a watchdog will bite a processor that stands still.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.watchdog.next_at() != u64::MAX
+    }
+
+    /// How many bytes of the stack that ends at the bottom of RAM were ever written, where it begins at this
+    /// address: RAM holds a pattern at power-up.
+    #[must_use]
+    pub fn stack_used(&self, begins_at: u32) -> u32 {
+        let words = (begins_at.saturating_sub(RAM_BASE) / 4) as usize;
+        let untouched = self.ram.iter().take(words).take_while(|word| **word == RAM_FILL).count();
+        4 * (words - untouched) as u32
+    }
+
     /// Everything that is due happens.
     pub fn happen(&mut self) {
         self.timer.advance(self.now);

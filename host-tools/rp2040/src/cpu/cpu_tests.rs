@@ -151,19 +151,20 @@ fn long_instructions_do_so_too() {
     }
 }
 
-/// Executes two instructions as one and as two, from the same state.
-fn compare_fused(pair: &mut Pair, first: u16, second: u16) {
+/// Executes two instructions as one and as two, from the same state. The first takes less than so many cycles, and
+/// both together at least as many.
+fn compare_fused(pair: &mut Pair, [first, second, third]: [u16; 3], cycles: u64) {
     const PLACE: u32 = 0x1000_0000;
     pair.shuffle();
     pair.bus.set_flash_visible(true);
     pair.ours.r[15] = PLACE;
     let mut parts = pair.ours.clone();
-    let (one, two) = (decode(PLACE, first, 0), decode(PLACE + 2, second, 0));
+    let (one, two) = (decode(PLACE, first, 0), decode(PLACE + 2, second, third));
     let fused = fuse(PLACE, one, two);
     assert_ne!(fused, one, "{one:?} and {two:?} become one");
     let from = pair.bus.now;
     // The second of two accesses has its turn only if there is time for it.
-    pair.ours.run(&mut pair.bus, &Code { ops: vec![fused, two] }, from + 3);
+    pair.ours.run(&mut pair.bus, &Code { ops: vec![fused, two] }, from + cycles);
     if pair.bus.stop.is_some() || pair.bus.attention || pair.ours.fault.is_some() {
         return; // An access to nowhere, or one that faults.
     }
@@ -184,13 +185,26 @@ fn fused_instructions_do_what_their_parts_do() {
         for condition in 0..14u16 {
             // Targets outside the two instructions, so that nothing else is executed.
             for (compare, branch) in [(0x2801, 0xd004), (0x4288, 0xd010), (0x2900, 0xd020)] {
-                compare_fused(&mut pair, compare, branch | condition << 8);
+                compare_fused(&mut pair, [compare, branch | condition << 8, 0], 2);
             }
         }
         for (first, second) in
             [(0x6808, 0x6010), (0x6808, 0x6851), (0x6010, 0x6808), (0x6010, 0x6051), (0x9801, 0x9102)]
         {
-            compare_fused(&mut pair, first, second);
+            compare_fused(&mut pair, [first, second, 0], 3);
+        }
+        let (lsl, lsr, eor, add, ldr, str) = (0x0151, 0x09da, 0x4051, 0x18c9, 0x6808, 0x6010);
+        for (first, second) in [(lsl, add), (lsr, lsl), (eor, lsr), (eor, lsl), (eor, str)] {
+            compare_fused(&mut pair, [first, second, 0], 2);
+        }
+        for (first, second) in
+            [(0x3109, 0x1c5a), (0x3109, 0x3c03), (0x4688, 0x464a), (0x4688, 0x3109), (0x2107, lsl), (add, str)]
+        {
+            compare_fused(&mut pair, [first, second, 0], 2);
+        }
+        compare_fused(&mut pair, [0x4688, 0xf000, 0xf810], 2);
+        for (first, second) in [(ldr, eor), (str, 0x464a), (str, 0x2107)] {
+            compare_fused(&mut pair, [first, second, 0], 3);
         }
     }
 }

@@ -9,6 +9,7 @@ const COUNTER_MASK: u32 = 0x00ff_ffff;
 const VECTOR_KEY: u32 = 0x05fa_0000;
 const RESET_REQUEST: u32 = 1 << 2;
 const PEND_SV: u32 = 14;
+const HARD_FAULT: u32 = 3;
 /// Interrupts of the chip are numbered from here.
 const FIRST_INTERRUPT: u32 = 16;
 /// The priority of a program that handles nothing.
@@ -76,6 +77,8 @@ impl Private {
     fn priority_of(&self, number: u32) -> u8 {
         match number {
             PEND_SV => self.pend_sv_priority,
+            // Nothing preempts it: no priority is below zero.
+            HARD_FAULT => 0,
             other => self.priority[(other.saturating_sub(FIRST_INTERRUPT) & 31) as usize],
         }
     }
@@ -163,6 +166,29 @@ impl Cpu {
         }
         let Some(number) = bus.private.next() else { return false };
         bus.private.take(number);
+        self.enter(bus, number);
+        true
+    }
+
+    /// Enters the handler of a fault at this instruction, whatever is masked. Returns false if the fault is the
+    /// handler's own: then the processor locks up.
+    ///
+    /// A frame that would lie where the program itself forbade it is not written. The handler may touch everything:
+    /// protection is off while it runs.
+    pub fn take_fault(&mut self, bus: &mut Bus, pc: u32) -> bool {
+        if self.exception == HARD_FAULT {
+            return false;
+        }
+        self.sleep = None;
+        self.fault = None;
+        self.r[15] = pc;
+        bus.private.active.push(HARD_FAULT);
+        self.enter(bus, HARD_FAULT);
+        bus.lift_guard();
+        true
+    }
+
+    fn enter(&mut self, bus: &mut Bus, number: u32) {
         bus.has_event = true;
         let was_thread = self.exception == 0;
         let uses_process = was_thread && self.uses_process_stack;
@@ -171,7 +197,11 @@ impl Cpu {
         let status = self.flags() | THUMB | self.exception | if padded { PADDED } else { 0 };
         let words = [self.r[0], self.r[1], self.r[2], self.r[3], self.r[12], self.r[14], self.r[15], status];
         for (word, at) in words.into_iter().zip((frame..).step_by(4)) {
-            bus.store32(at, word);
+            if number == HARD_FAULT {
+                bus.put32(at, word);
+            } else {
+                bus.store32(at, word);
+            }
         }
         self.r[13] = frame;
         if uses_process {
@@ -185,7 +215,6 @@ impl Cpu {
         self.exception = number;
         self.r[15] = bus.load32(bus.private.vectors.wrapping_add(4 * number)) & !1;
         bus.now += ENTRY_CYCLES;
-        true
     }
 
     pub(super) fn return_from_exception(&mut self, bus: &mut Bus, to: u32) {

@@ -2,21 +2,13 @@
 //! single-cycle multiplier.
 
 use super::{
-    Code, Cpu, Fault, Sleep,
+    Code, Cpu, Fault, Sleep, add,
     op::{CONDITIONS, Op},
 };
 use crate::bus::{Bus, XIP_BASE, is_aligned};
 
 /// Returns from exceptions are jumps to addresses like this.
 const EXCEPTION_RETURN: u32 = 0xffff_ff00;
-
-/// Adds with carry: sum, carry, overflow.
-#[inline(always)]
-fn add(a: u32, b: u32, carry: bool) -> (u32, bool, bool) {
-    let (sum, first) = a.overflowing_add(b);
-    let (sum, second) = sum.overflowing_add(carry.into());
-    (sum, first | second, (a ^ sum) & (b ^ sum) & 1 << 31 != 0)
-}
 
 impl Cpu {
     /// Executes until the bus's time reaches `limit`, or somebody must look up.
@@ -95,11 +87,47 @@ impl Cpu {
                 now += 2;
             }};
         }
+        // The second of two instructions, unless the time for it has not come.
+        macro_rules! second_if_in_time {
+            () => {{
+                pc = pc.wrapping_add(2);
+                if now >= limit {
+                    continue;
+                }
+            }};
+        }
         macro_rules! sets {
             ($d:expr, $result:expr) => {{
                 let result = $result;
                 self.set($d, result);
                 (self.n, self.z) = (result, result);
+                now += 1;
+            }};
+        }
+        macro_rules! shifts_left {
+            ($d:expr, $m:expr, $by:expr) => {{
+                let value = self.reg($m);
+                self.c = value >> (32 - u32::from($by)) & 1 != 0;
+                sets!($d, value << ($by & 31));
+            }};
+        }
+        macro_rules! shifts_right {
+            ($d:expr, $m:expr, $by:expr) => {{
+                let value = u64::from(self.reg($m));
+                self.c = value >> ($by - 1) & 1 != 0;
+                sets!($d, (value >> $by) as u32);
+            }};
+        }
+        macro_rules! both {
+            ($first:expr, $second:expr) => {{
+                $first;
+                second_if_in_time!();
+                $second;
+            }};
+        }
+        macro_rules! copies {
+            ($d:expr, $value:expr) => {{
+                self.set($d, $value);
                 now += 1;
             }};
         }
@@ -157,16 +185,8 @@ impl Cpu {
             };
             match op {
                 Op::LslImm { d, m, by: 0 } => sets!(d, self.reg(m)),
-                Op::LslImm { d, m, by } => {
-                    let value = self.reg(m);
-                    self.c = value >> (32 - u32::from(by)) & 1 != 0;
-                    sets!(d, value << (by & 31));
-                }
-                Op::LsrImm { d, m, by } => {
-                    let value = u64::from(self.reg(m));
-                    self.c = value >> (by - 1) & 1 != 0;
-                    sets!(d, (value >> by) as u32);
-                }
+                Op::LslImm { d, m, by } => shifts_left!(d, m, by),
+                Op::LsrImm { d, m, by } => shifts_right!(d, m, by),
                 Op::AsrImm { d, m, by } => {
                     let value = i64::from(self.reg(m) as i32);
                     self.c = value >> (by - 1) & 1 != 0;
@@ -278,10 +298,7 @@ impl Cpu {
                     now += 2;
                 }
                 Op::LdrAt { t, address } => load!(fast32, load32, 4, address, |value| self.set(t, value)),
-                Op::Adr { d, value } => {
-                    self.set(d, value);
-                    now += 1;
-                }
+                Op::Adr { d, value } => copies!(d, value),
                 Op::StrReg { t, n, m } => {
                     store!(put32, store32, 4, self.reg(n).wrapping_add(self.reg(m)), self.reg(t))
                 }
@@ -325,6 +342,61 @@ impl Cpu {
                     store!(put32, store32, 4, self.reg(n).wrapping_add(4 * u32::from(at)), self.reg(t));
                     second!(store t2, n2, at2);
                 }
+                Op::LslAdd { d, m, by, d2, n2, m2 } => {
+                    both!(shifts_left!(d, m, by), sums!(d2, add(self.reg(n2), self.reg(m2), false)))
+                }
+                Op::LsrLsl { d, m, by, d2, m2, by2 } => both!(shifts_right!(d, m, by), shifts_left!(d2, m2, by2)),
+                Op::EorLsr { d, m, d2, m2, by2 } => {
+                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_right!(d2, m2, by2))
+                }
+                Op::EorLsl { d, m, d2, m2, by2 } => {
+                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_left!(d2, m2, by2))
+                }
+                Op::EorStr { d, m, t2, n2, at2 } => {
+                    sets!(d, self.reg(d) ^ self.reg(m));
+                    second!(store t2, n2, at2);
+                }
+                Op::AddStr { d, n, m, t2, n2, at2 } => {
+                    sums!(d, add(self.reg(n), self.reg(m), false));
+                    second!(store t2, n2, at2);
+                }
+                Op::LdrEor { t, n, at, d2, m2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    both!(
+                        load!(fast32, load32, 4, address, |value| self.set(t, value)),
+                        sets!(d2, self.reg(d2) ^ self.reg(m2))
+                    );
+                }
+                Op::StrMov { t, n, at, d2, m2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    both!(store!(put32, store32, 4, address, self.reg(t)), copies!(d2, self.reg(m2)));
+                }
+                Op::StrMovImm { t, n, at, d2, value2 } => {
+                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
+                    both!(store!(put32, store32, 4, address, self.reg(t)), sets!(d2, u32::from(value2)));
+                }
+                Op::AddAdd { d, n, value, d2, n2, value2 } => both!(
+                    sums!(d, add(self.reg(n), value.into(), false)),
+                    sums!(d2, add(self.reg(n2), value2.into(), false))
+                ),
+                Op::AddSub { d, n, value, d2, n2, value2 } => both!(
+                    sums!(d, add(self.reg(n), value.into(), false)),
+                    sums!(d2, add(self.reg(n2), !u32::from(value2), true))
+                ),
+                Op::MovImmLsl { d, value, d2, m2, by2 } => both!(sets!(d, u32::from(value)), shifts_left!(d2, m2, by2)),
+                Op::MovAdd { d, m, d2, n2, value2 } => {
+                    both!(copies!(d, self.reg(m)), sums!(d2, add(self.reg(n2), value2.into(), false)))
+                }
+                Op::MovMov { d, m, d2, m2 } => both!(copies!(d, self.reg(m)), copies!(d2, self.reg(m2))),
+                Op::MovBl { d, m, to } => {
+                    self.set(d, self.reg(m));
+                    now += 1;
+                    second_if_in_time!();
+                    self.r[14] = pc.wrapping_add(4) | 1;
+                    pc = to;
+                    now += 3;
+                    continue;
+                }
                 Op::Strh { t, n, at } => {
                     store!(put16, store16, 2, self.reg(n).wrapping_add(at.into()), self.reg(t) as u16)
                 }
@@ -340,42 +412,18 @@ impl Cpu {
                 Op::Ldrb { t, n, at } => {
                     load!(fast8, load8, 1, self.reg(n).wrapping_add(at.into()), |value| self.set(t, value.into()))
                 }
-                Op::AddSp { d, value } => {
-                    self.set(d, self.r[13].wrapping_add(value.into()));
-                    now += 1;
-                }
+                Op::AddSp { d, value } => copies!(d, self.r[13].wrapping_add(value.into())),
                 Op::MoveSp { by } => {
                     self.r[13] = self.r[13].wrapping_add(i32::from(by) as u32);
                     now += 1;
                 }
-                Op::Sxth { d, m } => {
-                    self.set(d, self.reg(m) as i16 as u32);
-                    now += 1;
-                }
-                Op::Sxtb { d, m } => {
-                    self.set(d, self.reg(m) as i8 as u32);
-                    now += 1;
-                }
-                Op::Uxth { d, m } => {
-                    self.set(d, self.reg(m) & 0xffff);
-                    now += 1;
-                }
-                Op::Uxtb { d, m } => {
-                    self.set(d, self.reg(m) & 0xff);
-                    now += 1;
-                }
-                Op::Rev { d, m } => {
-                    self.set(d, self.reg(m).swap_bytes());
-                    now += 1;
-                }
-                Op::Rev16 { d, m } => {
-                    self.set(d, self.reg(m).swap_bytes().rotate_left(16));
-                    now += 1;
-                }
-                Op::Revsh { d, m } => {
-                    self.set(d, (self.reg(m) as u16).swap_bytes() as i16 as u32);
-                    now += 1;
-                }
+                Op::Sxth { d, m } => copies!(d, self.reg(m) as i16 as u32),
+                Op::Sxtb { d, m } => copies!(d, self.reg(m) as i8 as u32),
+                Op::Uxth { d, m } => copies!(d, self.reg(m) & 0xffff),
+                Op::Uxtb { d, m } => copies!(d, self.reg(m) & 0xff),
+                Op::Rev { d, m } => copies!(d, self.reg(m).swap_bytes()),
+                Op::Rev16 { d, m } => copies!(d, self.reg(m).swap_bytes().rotate_left(16)),
+                Op::Revsh { d, m } => copies!(d, (self.reg(m) as u16).swap_bytes() as i16 as u32),
                 Op::Push { list } => {
                     let count = list.count_ones();
                     let base = self.r[13].wrapping_sub(4 * count);
@@ -530,25 +578,5 @@ impl Cpu {
         }
         self.r[15] = pc;
         bus.now = now;
-    }
-
-    fn store_many(&mut self, bus: &mut Bus, mut address: u32, list: u16) {
-        let mut left = list;
-        while left != 0 {
-            let number = left.trailing_zeros() as usize & 15;
-            bus.store32(address, self.r[number]);
-            address = address.wrapping_add(4);
-            left &= left - 1;
-        }
-    }
-
-    fn load_many(&mut self, bus: &mut Bus, mut address: u32, list: u16) {
-        let mut left = list;
-        while left != 0 {
-            let number = left.trailing_zeros() as usize & 15;
-            self.r[number] = bus.load32(address);
-            address = address.wrapping_add(4);
-            left &= left - 1;
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! The processor: a Cortex-M0+ with its exceptions, at the cycles of its reference manual.
 //!
 //! Instructions come decoded; between them the processor looks up only if the bus asks for it. Faults
-//! are not handled but reported: they end the board.
+//! are reported to the board, which lets the program's own handler run.
 
 mod exceptions;
 mod execute;
+mod many;
 pub mod op;
 
 pub use exceptions::Private;
@@ -208,6 +209,14 @@ impl Cpu {
         }
         true
     }
+}
+
+/// Adds with carry: sum, carry, overflow.
+#[inline(always)]
+fn add(a: u32, b: u32, carry: bool) -> (u32, bool, bool) {
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carry.into());
+    (sum, first | second, (a ^ sum) & (b ^ sum) & 1 << 31 != 0)
 }
 
 #[cfg(test)]

@@ -44,11 +44,7 @@ pub(super) fn build(
              names"
         ));
     }
-    // Each compiler has its own folder: they cannot read each other's work.
-    let target_dir = match compiler {
-        Compiler::Rustup => target_dir.to_owned(),
-        Compiler::Debian => target_dir.join("debian"),
-    };
+    let target_dir = folder(target_dir, compiler);
     let mut command = cargo(compiler);
     command
         .args(["build", "--profile", "firmware", "--target", TARGET, "-p", package, "--bin", binary, "--target-dir"])
@@ -61,7 +57,7 @@ pub(super) fn build(
     let said = watch(&mut command, if quiet { Duration::MAX } else { SILENCE })
         .map_err(|what| EnvironmentError::new(what, shown.clone()))?;
     match said {
-        Ok(()) => Ok(target_dir.join(TARGET).join("firmware").join(binary)),
+        Ok(()) => Ok(image(&target_dir, board)),
         Err(lines) => {
             for line in &lines {
                 eprintln!("{line}");
@@ -70,6 +66,23 @@ pub(super) fn build(
             Err(EnvironmentError::new(format!("the firmware does not build: {reason}"), shown))
         }
     }
+}
+
+/// Where a board's image lies once this compiler has built it.
+pub(super) fn path(target_dir: &Path, compiler: Compiler, board: BoardKind) -> PathBuf {
+    image(&folder(target_dir, compiler), board)
+}
+
+/// Each compiler has its own folder: they cannot read each other's work.
+fn folder(target_dir: &Path, compiler: Compiler) -> PathBuf {
+    match compiler {
+        Compiler::Rustup => target_dir.to_owned(),
+        Compiler::Debian => target_dir.join("debian"),
+    }
+}
+
+fn image(folder: &Path, board: BoardKind) -> PathBuf {
+    folder.join(TARGET).join("firmware").join(board.image())
 }
 
 fn cargo(compiler: Compiler) -> Command {

@@ -1,6 +1,6 @@
 //! What this machine has and lacks, without changing it.
 
-use super::{Compiler, Step, find_program, find_qemu, next_step, plan, workspace_root};
+use super::{BoardKind, Compiler, Step, build, find_program, find_qemu, next_step, plan, target_dir, workspace_root};
 use std::process::Command;
 
 /// One thing that a run needs.
@@ -19,7 +19,7 @@ pub struct Check {
 /// Looks at everything that a run needs.
 #[must_use]
 pub fn doctor() -> Vec<Check> {
-    vec![workspace(), compiler(), emulator(), guard()]
+    vec![workspace(), compiler(), emulator(), image(), guard()]
 }
 
 fn workspace() -> Check {
@@ -53,6 +53,20 @@ fn emulator() -> Check {
         Err(error) => (false, error.what, error.mend),
     };
     Check { name: "emulator", ok, found, mend }
+}
+
+/// What `--on rp2040` runs: it needs no other emulator. That it was not built yet is no fault.
+fn image() -> Check {
+    let board = BoardKind::W5500EvbPico;
+    let place = match (workspace_root(), next_step(&plan::survey())) {
+        (Ok(root), Step::Use(compiler)) => Some(build::path(&target_dir(&root), compiler, board)),
+        _ => None,
+    };
+    let found = match place.filter(|path| path.exists()) {
+        Some(path) => path.display().to_string(),
+        None => format!("{} is not built yet: the first run does it", board.image()),
+    };
+    Check { name: "image of the emulated RP2040", ok: true, found, mend: String::new() }
 }
 
 /// Not needed for a run, only for cleaning up after a tool that was killed.

@@ -1,0 +1,66 @@
+//! One scenario on several stages: what must be the same is the same, and the figures stand side by side.
+
+use serde_json::Value;
+use std::{path::Path, process::Command};
+
+const SCENARIO: &str = r#"
+name = "stages"
+nodes = 3
+seed = 4
+duration = "12s"
+[clock]
+sync = "cristian"
+skew_ppm = [40, -25, 10]
+[election]
+algorithm = "bully"
+[mutex]
+algorithm = "token-ring"
+workload = { every = "100ms", hold = "5ms" }
+[network]
+delay = "200us..2ms"
+loss = 0.01
+[[step]]
+at = "4s"
+crash = 2
+[[step]]
+at = "7s"
+restart = 2
+[expect]
+leader = 2
+violations = 0
+entries_min = 50
+gaps = 0
+"#;
+
+/// Who led, in order.
+fn leaders(run: &Value) -> Vec<u64> {
+    let spans = run["election"]["leaders"].as_array().unwrap_or_else(|| panic!("{run:#}"));
+    let mut leaders: Vec<u64> = spans.iter().map(|span| span["leader"].as_u64().unwrap()).collect();
+    leaders.dedup();
+    leaders
+}
+
+#[test]
+fn the_simulator_and_the_exact_image_have_the_same_leaders_in_the_same_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("stages.toml");
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_compasso"))
+        .args(["run", scenario.to_str().unwrap(), "--on", "sim,rp2040", "--json", "--out"])
+        .arg(folder.path().join("run"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let runs: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(runs.iter().map(|run| run["stage"].as_str().unwrap()).collect::<Vec<_>>(), ["sim", "rp2040"]);
+    for run in &runs {
+        assert_eq!(leaders(run), [2, 1, 2], "{}", run["stage"]);
+    }
+    let table = said.split("Side by side").nth(1).unwrap_or_else(|| panic!("no table: {said}"));
+    for wanted in ["sim", "rp2040", "leaders in order", "2 1 2", "messages an entry", "clock error", "violations"] {
+        assert!(table.contains(wanted), "no {wanted:?}: {table}");
+    }
+    assert!(table.contains("The same leaders in the same order."), "{table}");
+}
