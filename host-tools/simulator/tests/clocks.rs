@@ -185,21 +185,27 @@ fn long(sync: &str, seconds: u64, delay: &str, extra: &str) -> Scenario {
     Scenario::parse(&text, "long").unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Cristian asks eight times as often, and takes the best of eight. By the very same exchanges it is worse.
 #[test]
-fn the_disciplined_clock_is_ten_times_better_than_cristian_by_the_same_exchanges_and_by_its_own() {
-    let kept = |sync: &str| {
-        let scenario = long(sync, 900, "200us..2ms", "");
+fn the_disciplined_clock_is_ten_times_better_than_cristian_in_the_median_and_three_times_at_worst() {
+    let kept = |sync: &str, seed: u64| {
+        let scenario = long(sync, 900, "200us..2ms", "").with_seed(seed);
         let trace = perform(&scenario).trace;
         judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default())).clock.expect("clocks")
     };
-    let (ours, theirs) = (kept("disciplined"), kept("cristian"));
-    let (kept, by_the_same, by_its_own) = (ours.after_lock, ours.cristian_us, theirs.after_convergence);
-    println!("ours {kept:?}, by the same exchanges {by_the_same:?}, with eight times as many {by_its_own:?}");
-    let p99 = |stats: Option<compasso_checker::summary::Stats>| stats.expect("clocks that can be compared").p99;
-    assert!(p99(kept) * 10 <= p99(by_the_same) && p99(kept) * 10 <= p99(by_its_own));
-    for (node, skew) in &ours.skew_ppm {
-        let (real, estimated) = (skew.real.expect("set"), skew.estimated.expect("estimated"));
-        assert!((real - estimated).abs() < 0.5, "node {node}: {estimated} ppm of {real}");
+    for seed in 1..=8 {
+        let (ours, theirs) = (kept("disciplined", seed), kept("cristian", seed));
+        let [kept, by_the_same, by_its_own] = [ours.after_lock, ours.cristian_us, theirs.after_convergence]
+            .map(|stats| stats.expect("clocks that can be compared"));
+        println!("seed {seed}: ours {kept:?}, by the same exchanges {by_the_same:?}, by its own {by_its_own:?}");
+        for cristian in [by_the_same, by_its_own] {
+            assert!(kept.median * 10 <= cristian.median, "seed {seed}");
+            assert!(kept.p99 * 3 <= cristian.p99, "seed {seed}");
+        }
+        for (node, skew) in &ours.skew_ppm {
+            let (real, estimated) = (skew.real.expect("set"), skew.estimated.expect("estimated"));
+            assert!((real - estimated).abs() < 2.0, "seed {seed}, node {node}: {estimated} ppm of {real}");
+        }
     }
 }
 
