@@ -1,6 +1,6 @@
 //! Boards in lock-step on true time, and the network between them.
 //!
-//! Boards meet only through the network, and no frame arrives sooner than [`World::lookahead`] after
+//! Boards meet only through the network, and no frame arrives sooner than the lookahead after
 //! it left. So all boards run that far, one after the other, without missing anything of each
 //! other: the result does not depend on the order, and the same seed gives the same run, bit by bit.
 

@@ -1,7 +1,7 @@
 //! The QEMU stage: real firmware on emulated boards, a virtual network between them, and the
 //! collector of everything they report.
 //!
-//! [`setup`] prepares the machine, [`qemu::perform`] runs a scenario on it; [`perform`] does so on any
+//! [`setup`] prepares the machine, [`qemu::perform`] runs a scenario on it; [`mod@perform`] does so on any
 //! [`Boards`]; the other modules are their parts.
 
 pub mod anchor;

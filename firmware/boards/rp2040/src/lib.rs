@@ -1,6 +1,6 @@
 //! The RP2040 boards: everything that their images share, which is all but the network device.
 //!
-//! An image brings a device up and hands it to [`Booted::run`]; the node behind it is the one of
+//! An image brings a device up and hands it to `Booted::run`; the node behind it is the one of
 //! every other stage.
 #![no_std]
 #![cfg(target_os = "none")]

@@ -3,7 +3,7 @@
 //! It is told what no clock can know: each way's minimal delay and the density of its jitter at each exchange
 //! (congestion and detours included), the crystal's rate at the beginning, the variance of its random walk, and
 //! the sine of the temperature. What is left, the offset and the walk of the rate, it estimates by Bayes' rule
-//! from all stamps so far, with [`PARTICLES`] particles and the densities convolved with the rounding of the
+//! from all stamps so far, with `PARTICLES` particles and the densities convolved with the rounding of the
 //! stamps; it shows the mean of what is possible. It may jump: it is a filter, not a servo. It never looks ahead.
 //! Where few particles carry the weight they are drawn anew and moved a little, so that mean and covariance stay
 //! (Liu and West, 2001); five times as many change its p99 by about 1 %. The mean is the best there is in the
