@@ -240,3 +240,17 @@ fn ten_coordinators_in_succession_keep_the_time_and_its_rate() {
         }
     }
 }
+
+/// While a coordinator that came back learns the time, nobody is served: everybody goes on at the rate it knows, also
+/// before its first lock.
+#[test]
+fn while_a_returned_coordinator_learns_the_others_do_not_drift_apart() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/clock-disciplined.toml");
+    for seed in 3..=5 {
+        let scenario = Scenario::load(path).unwrap().with_seed(seed);
+        let trace = perform(&scenario).trace;
+        let clock = judge(&trace, &RunInfo::new(scenario, "sim", NetworkStats::default())).clock.expect("clocks");
+        let (error, round_trip) = (clock.after_convergence.expect("measured"), clock.rtt_us.expect("measured"));
+        assert!(error.p99 <= round_trip.median, "seed {seed}: {error:?}, {round_trip:?}");
+    }
+}
