@@ -3,24 +3,31 @@
 //! The bus knows only this. A device outside the chip hangs on pins and on a bus of the chip; one
 //! inside has registers and an interrupt line. What a device does not have, it leaves alone.
 
-use crate::w5500::{self, W5500};
+use crate::{
+    usb::Usb,
+    w5500::{self, W5500},
+};
 use compasso_stage::setup::BoardKind;
 
 /// A network device.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one a board, and it is looked at all the time")]
 pub enum Device {
     /// Ethernet by a W5500 on SPI0.
     W5500(W5500),
+    /// Ethernet over the chip's USB port.
+    Usb(Box<Usb>),
 }
 
 impl Device {
     /// What this board has, as it is after power-up; none if that is not modelled. What is left to chance
     /// comes from the seed.
     #[must_use]
-    pub fn of(board: BoardKind, _seed: u64) -> Option<Device> {
+    pub fn of(board: BoardKind, seed: u64) -> Option<Device> {
         match board {
             BoardKind::W5500EvbPico => Some(Device::W5500(W5500::default())),
-            BoardKind::PicoUsb | BoardKind::PicoW | BoardKind::Qemu | BoardKind::QemuCount => None,
+            BoardKind::PicoUsb => Some(Device::Usb(Box::new(Usb::new(seed)))),
+            BoardKind::PicoW | BoardKind::Qemu | BoardKind::QemuCount => None,
         }
     }
 
@@ -31,9 +38,10 @@ impl Device {
 
     /// The same device after the chip was reset.
     #[must_use]
-    pub fn after_reset(&self, _seed: u64) -> Device {
+    pub fn after_reset(&self, seed: u64) -> Device {
         match self {
             Device::W5500(_) => Device::W5500(W5500::default()),
+            Device::Usb(_) => Device::Usb(Box::new(Usb::new(seed))),
         }
     }
 
@@ -42,6 +50,15 @@ impl Device {
     pub fn next_at(&self) -> u64 {
         match self {
             Device::W5500(chip) => chip.next_at(),
+            Device::Usb(usb) => usb.host().next_at(),
+        }
+    }
+
+    /// What happens in it until now, happens.
+    pub fn advance(&mut self, now: u64) {
+        match self {
+            Device::W5500(_) => {}
+            Device::Usb(usb) => usb.advance(now),
         }
     }
 
@@ -49,6 +66,7 @@ impl Device {
     pub fn departed(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         match self {
             Device::W5500(chip) => chip.departed(now),
+            Device::Usb(usb) => usb.host_mut().departed(now),
         }
     }
 
@@ -56,6 +74,33 @@ impl Device {
     pub fn receive(&mut self, frame: &[u8]) {
         match self {
             Device::W5500(chip) => chip.receive(frame),
+            Device::Usb(usb) => usb.host_mut().send(frame),
+        }
+    }
+
+    /// The interrupt lines that it raises.
+    #[must_use]
+    pub fn lines(&self) -> u32 {
+        match self {
+            Device::W5500(_) => 0,
+            Device::Usb(usb) => usb.lines(),
+        }
+    }
+
+    /// Reads a register on the chip's bus, if it has one there.
+    #[must_use]
+    pub fn read(&self, address: u32) -> Option<u32> {
+        match self {
+            Device::W5500(_) => None,
+            Device::Usb(usb) => usb.read(address),
+        }
+    }
+
+    /// Writes those bits of a register on the chip's bus that the mask has; false if it has none there.
+    pub fn write(&mut self, address: u32, value: u32, mask: u32) -> bool {
+        match self {
+            Device::W5500(_) => false,
+            Device::Usb(usb) => usb.write(address, value, mask),
         }
     }
 
@@ -64,6 +109,7 @@ impl Device {
     pub fn driven_pin(&self) -> Option<(u32, bool)> {
         match self {
             Device::W5500(chip) => Some((w5500::PIN_INTERRUPT, chip.interrupt_pin())),
+            Device::Usb(_) => None,
         }
     }
 
@@ -71,6 +117,7 @@ impl Device {
     pub fn pins_moved(&mut self, changed: u32, levels: u32) {
         match self {
             Device::W5500(chip) => chip.pins_moved(changed, levels),
+            Device::Usb(_) => {}
         }
     }
 
@@ -78,6 +125,7 @@ impl Device {
     pub fn exchange(&mut self, now: u64, byte: u8) -> u8 {
         match self {
             Device::W5500(chip) => chip.exchange(now, byte),
+            Device::Usb(_) => 0xff,
         }
     }
 
@@ -86,6 +134,7 @@ impl Device {
     pub fn unmodelled(&self) -> Option<&str> {
         match self {
             Device::W5500(chip) => chip.unmodelled(),
+            Device::Usb(usb) => usb.unmodelled(),
         }
     }
 
@@ -94,6 +143,7 @@ impl Device {
     pub fn dropped(&self) -> u64 {
         match self {
             Device::W5500(chip) => chip.dropped(),
+            Device::Usb(usb) => usb.host().dropped(),
         }
     }
 }

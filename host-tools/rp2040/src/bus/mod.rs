@@ -11,6 +11,7 @@ pub mod sio;
 pub mod spi;
 pub mod system;
 pub mod timer;
+pub mod usb;
 pub mod watchdog;
 
 mod access;
@@ -227,6 +228,20 @@ impl Bus {
         self.device.dropped()
     }
 
+    /// The network device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The network device, for whoever has hands on it. What that changes is seen at once.
+    pub fn with_device<R>(&mut self, f: impl FnOnce(&mut Device) -> R) -> R {
+        self.device.advance(self.now);
+        let result = f(&mut self.device);
+        self.settle();
+        result
+    }
+
     /// The level of every pin.
     #[must_use]
     pub fn pins(&self) -> u32 {
@@ -241,6 +256,7 @@ impl Bus {
 
     /// Brings wires, interrupt lines and the time of the next event up to date.
     pub fn settle(&mut self) {
+        self.device.advance(self.now);
         if let Some((pin, high)) = self.device.driven_pin() {
             self.gpio.drive(pin, high);
         }
@@ -249,8 +265,11 @@ impl Bus {
             self.stop(Stop::Device(what));
         }
         let [dma0, dma1] = self.dma.lines();
-        let lines =
-            self.timer.lines() | u32::from(dma0) << 11 | u32::from(dma1) << 12 | u32::from(self.gpio.line()) << 13;
+        let lines = self.timer.lines()
+            | self.device.lines()
+            | u32::from(dma0) << 11
+            | u32::from(dma1) << 12
+            | u32::from(self.gpio.line()) << 13;
         self.private.raise(lines);
         let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.device.next_at());
         self.next_at = next.min(self.transfer_at());
