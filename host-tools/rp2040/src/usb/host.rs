@@ -220,7 +220,8 @@ impl Host {
         let packet = self.flight.as_ref().map_or(u64::MAX, |(_, ends)| *ends);
         let control = self.control.as_ref().map_or(u64::MAX, |control| control.patience_at);
         let notes = if self.flight.is_some() { u64::MAX } else { self.notes_at };
-        packet.min(control).min(notes).min(self.until).min(self.suspends_at)
+        let departed = self.departed.front().map_or(u64::MAX, |(at, _)| *at);
+        packet.min(control).min(notes).min(departed).min(self.until).min(self.suspends_at)
     }
 
     /// Everything happens that happens until now.
