@@ -108,6 +108,7 @@ pub struct Host {
     dropped: u64,
     broken_blocks: u64,
     delivered: Option<u64>,
+    failed: Option<String>,
     gave_up: Option<String>,
 }
 
@@ -141,6 +142,7 @@ impl Host {
             dropped: 0,
             broken_blocks: 0,
             delivered: None,
+            failed: None,
             gave_up: None,
         }
     }
@@ -190,7 +192,9 @@ impl Host {
     pub fn rebind(&mut self) {
         if self.phase == Phase::Running {
             self.met.begin_driver();
+            let odd_note = self.odd(self.met.function.notes);
             self.forget();
+            *self.odd_mut(self.met.function.notes) = odd_note;
             self.phase = Phase::Asking;
         }
     }
@@ -271,7 +275,10 @@ impl Host {
             return true;
         }
         if self.control.as_ref().is_some_and(|control| control.patience_at <= now) {
-            self.begins_anew(now, device);
+            self.failed.get_or_insert("it does not answer".into());
+        }
+        if let Some(why) = self.failed.take() {
+            self.begins_anew(now, why, device);
             return true;
         }
         if let Some((_, Answer::Stall | Answer::Silence)) = self.wants_control(device) {
@@ -318,6 +325,7 @@ impl Host {
     fn reset(&mut self, now: u64, device: &mut Controller) {
         (self.phase, self.until, self.suspends_at) = (Phase::Resetting, now + RESET, u64::MAX);
         self.forget();
+        self.flight = None;
         device.bus_reset();
     }
 
@@ -334,12 +342,12 @@ impl Host {
         self.collected.clear();
     }
 
-    fn begins_anew(&mut self, now: u64, device: &mut Controller) {
+    fn begins_anew(&mut self, now: u64, why: String, device: &mut Controller) {
         self.tries += 1;
         self.met = self.met.anew();
         self.reset(now, device);
         if self.tries == TRIES {
-            self.gave_up.get_or_insert("the device does not answer".into());
+            self.gave_up.get_or_insert(format!("the USB host gives up: {why}"));
         }
     }
 
@@ -515,7 +523,7 @@ impl Host {
     fn answered(&mut self, answer: Option<Vec<u8>>) {
         self.control = None;
         if let Err(why) = self.met.answered(answer) {
-            self.gave_up.get_or_insert(why);
+            self.failed.get_or_insert(why);
         }
     }
 
