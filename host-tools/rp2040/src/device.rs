@@ -66,7 +66,7 @@ impl Device {
     pub fn departed(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         match self {
             Device::W5500(chip) => chip.departed(now),
-            Device::Usb(usb) => usb.host_mut().departed(now),
+            Device::Usb(usb) => usb.host_mut().traffic_mut().departed(now),
         }
     }
 
@@ -74,7 +74,7 @@ impl Device {
     pub fn receive(&mut self, frame: &[u8]) {
         match self {
             Device::W5500(chip) => chip.receive(frame),
-            Device::Usb(usb) => usb.host_mut().send(frame),
+            Device::Usb(usb) => usb.host_mut().traffic_mut().send(frame),
         }
     }
 
@@ -143,7 +143,7 @@ impl Device {
     pub fn dropped(&self) -> u64 {
         match self {
             Device::W5500(chip) => chip.dropped(),
-            Device::Usb(usb) => usb.host().dropped(),
+            Device::Usb(usb) => usb.host().traffic().dropped(),
         }
     }
 }

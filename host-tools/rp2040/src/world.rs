@@ -248,7 +248,7 @@ fn describe_stop(stop: &Stop) -> String {
         }
         Stop::Nowhere { address } => format!("hard fault: there is nothing at {address:#010x}"),
         Stop::Forbidden { address } => format!("hard fault: {address:#010x} is guarded; the stack has overflowed"),
-        Stop::Device(what) => format!("it asked its network device for what the model does not cover: {what}"),
+        Stop::Device(what) => format!("its network device met what the model does not cover: {what}"),
         Stop::Watchdog { forced: true } | Stop::ResetRequest => "it restarted itself; its log says why".to_owned(),
         Stop::Watchdog { forced: false } => "its watchdog bit: it was not fed in time".to_owned(),
         Stop::PowerCut => "its power was cut".to_owned(),

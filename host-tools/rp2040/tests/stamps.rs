@@ -68,7 +68,7 @@ fn read(from: usize, packet: &[u8], f: impl FnOnce(&Body<'_>)) {
 /// When the last frame was with the board, all of it.
 fn arrived(board: &Board, given: u64) -> u64 {
     match board.bus().device() {
-        Device::Usb(usb) => usb.host().delivered().filter(|at| *at >= given).unwrap_or(u64::MAX),
+        Device::Usb(usb) => usb.host().traffic().delivered().filter(|at| *at >= given).unwrap_or(u64::MAX),
         Device::W5500(_) => given,
     }
 }

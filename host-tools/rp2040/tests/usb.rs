@@ -43,7 +43,7 @@ impl Bench {
     /// A board whose host has a network.
     fn connected(image: &Image) -> Bench {
         let mut bench = Bench::new(image, 1);
-        assert!(bench.run_until(MEETING, |bench| bench.host().has_carrier()), "{:?}", bench.host());
+        assert!(bench.run_until(MEETING, |bench| bench.host().traffic().has_carrier()), "{:?}", bench.host());
         bench
     }
 
@@ -117,7 +117,7 @@ fn the_host_finds_a_network_adapter_and_loads_its_driver() {
     let parameters = met.parameters.unwrap();
     assert_eq!((parameters.in_max, parameters.out_max, parameters.out_frames), (2048, 2048, 1));
     assert_eq!(met.refused, [0x43], "it has no filters, and says so");
-    assert_eq!(host.broken_blocks(), 0);
+    assert_eq!(host.traffic().broken_blocks(), 0);
 }
 
 #[test]
@@ -156,9 +156,12 @@ fn a_host_that_sends_rubbish_neither_stops_nor_deafens_the_board() {
         rubbish.push(("bytes by chance", block));
     }
     for (what, block) in rubbish {
-        let before = bench.host().delivered();
-        bench.with_host(|host| host.send_block(block.clone()));
-        assert!(bench.run_until(100, |bench| bench.host().delivered() > before), "{what}: not taken: {block:02x?}");
+        let before = bench.host().traffic().delivered();
+        bench.with_host(|host| host.traffic_mut().send_block(block.clone()));
+        assert!(
+            bench.run_until(100, |bench| bench.host().traffic().delivered() > before),
+            "{what}: not taken: {block:02x?}"
+        );
         // What has no short end, the next block ends.
         bench.answers();
         assert!(bench.answers(), "deaf after {what}: {block:02x?}");
@@ -171,7 +174,7 @@ fn of_several_frames_in_a_block_the_first_arrives() {
     let mut bench = Bench::connected(&image);
     let block = ntb::build(&[question(), vec![0; 60], question()], 0, &SEVERAL).0;
     bench.0.bus_mut().departed.clear();
-    bench.with_host(|host| host.send_block(block));
+    bench.with_host(|host| host.traffic_mut().send_block(block));
     bench.run(100);
     let answers = bench.0.bus_mut().departed.iter().filter(|(_, frame)| frame[12..14] == [8, 6]).count();
     assert_eq!(answers, 1, "it told the host that it takes one at a time");
@@ -187,11 +190,11 @@ fn whenever_the_cable_is_pulled_the_board_comes_back_with_it() {
         bench.run(20 + point * 20);
         bench.with_host(|host| host.plug(false));
         bench.run(300);
-        assert!(!bench.host().has_carrier() && !bench.speaks(), "there is nobody to hear it");
+        assert!(!bench.host().traffic().has_carrier() && !bench.speaks(), "there is nobody to hear it");
         bench.with_host(|host| host.plug(true));
-        assert!(bench.run_until(MEETING, |bench| bench.host().has_carrier()), "{point}: {:?}", bench.host());
+        assert!(bench.run_until(MEETING, |bench| bench.host().traffic().has_carrier()), "{point}: {:?}", bench.host());
         assert!(bench.speaks() && bench.answers(), "{point}");
-        assert_eq!(bench.host().broken_blocks(), 0, "{point}");
+        assert_eq!(bench.host().traffic().broken_blocks(), 0, "{point}");
     }
 }
 
@@ -202,9 +205,13 @@ fn a_host_that_loads_its_driver_again_hears_that_there_is_a_network() {
     for turn in 0..3 {
         bench.run(37 * turn);
         bench.with_host(Host::rebind);
-        assert!(!bench.host().has_carrier());
-        assert!(bench.run_until(MEETING, |bench| bench.host().has_carrier()), "turn {turn}: {:?}", bench.host());
+        assert!(!bench.host().traffic().has_carrier());
+        assert!(
+            bench.run_until(MEETING, |bench| bench.host().traffic().has_carrier()),
+            "turn {turn}: {:?}",
+            bench.host()
+        );
         assert!(bench.speaks() && bench.answers(), "turn {turn}");
-        assert_eq!(bench.host().broken_blocks(), 0, "turn {turn}");
+        assert_eq!(bench.host().traffic().broken_blocks(), 0, "turn {turn}");
     }
 }

@@ -3,19 +3,18 @@
 //!
 //! A host asks again and again until a device has a packet, or room for one. Here nothing happens
 //! between the moment at which the device becomes ready and the next one at which the host would have
-//! asked: those moments lie on a grid ([`ASKS_EVERY`]). Every millisecond begins with a packet that
+//! asked: those moments lie on a grid of 10 µs. Every millisecond begins with a packet that
 //! marks a frame, and no packet crosses the end of one.
 
 use super::{
     control::Control,
     enumeration::{Enumeration, Next},
-    ntb,
+    traffic::Traffic,
 };
 use crate::bus::{
     CYCLES_PER_US,
     usb::{Answer, Controller, Pipe},
 };
-use std::collections::VecDeque;
 
 const MS: u64 = 1000 * CYCLES_PER_US;
 const FRAME: u64 = MS;
@@ -41,12 +40,6 @@ const CONTROL_PATIENCE: u64 = 5000 * MS;
 const TRIES: u32 = 4;
 /// Notifications are not asked for less often, in milliseconds.
 const NOTES_EVERY_MAX: u8 = 128;
-/// So many frames wait for the bus; a host loses the rest.
-const FRAMES_MAX: usize = 100;
-
-const NOTIFICATION: u8 = 0xa1;
-const NETWORK_CONNECTION: u8 = 0x00;
-const NOTE_HEAD_LEN: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -95,19 +88,7 @@ pub struct Host {
     odd: [bool; 32],
     was_in: bool,
     notes_at: u64,
-    note: Vec<u8>,
-    has_carrier: bool,
-    waiting: VecDeque<Vec<u8>>,
-    /// The block on its way to the device, and how much of it is there.
-    block: Vec<u8>,
-    brought: usize,
-    sequence: u16,
-    /// The block on its way from the device.
-    collected: Vec<u8>,
-    departed: VecDeque<(u64, Vec<u8>)>,
-    dropped: u64,
-    broken_blocks: u64,
-    delivered: Option<u64>,
+    traffic: Traffic,
     failed: Option<String>,
     gave_up: Option<String>,
 }
@@ -131,17 +112,7 @@ impl Host {
             odd: [false; 32],
             was_in: false,
             notes_at: u64::MAX,
-            note: Vec::new(),
-            has_carrier: false,
-            waiting: VecDeque::new(),
-            block: Vec::new(),
-            brought: 0,
-            sequence: 0,
-            collected: Vec::new(),
-            departed: VecDeque::new(),
-            dropped: 0,
-            broken_blocks: 0,
-            delivered: None,
+            traffic: Traffic::default(),
             failed: None,
             gave_up: None,
         }
@@ -153,28 +124,15 @@ impl Host {
         &self.met
     }
 
-    /// Whether the device has said that the network is connected.
+    /// The frames on their way.
     #[must_use]
-    pub fn has_carrier(&self) -> bool {
-        self.has_carrier
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
-    /// When the last block was with the device, all of it.
-    #[must_use]
-    pub fn delivered(&self) -> Option<u64> {
-        self.delivered
-    }
-
-    /// Blocks of the device that nobody understands.
-    #[must_use]
-    pub fn broken_blocks(&self) -> u64 {
-        self.broken_blocks
-    }
-
-    /// Frames that found no room or no network.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
+    /// The frames on their way, for whoever brings and takes them.
+    pub fn traffic_mut(&mut self) -> &mut Traffic {
+        &mut self.traffic
     }
 
     /// Why it wants no more of the device.
@@ -195,27 +153,8 @@ impl Host {
             let odd_note = self.odd(self.met.function.notes);
             self.forget();
             *self.odd_mut(self.met.function.notes) = odd_note;
-            self.phase = Phase::Asking;
+            (self.phase, self.flight) = (Phase::Asking, None);
         }
-    }
-
-    /// A frame for the device.
-    pub fn send(&mut self, frame: &[u8]) {
-        if !self.has_carrier || self.waiting.len() == FRAMES_MAX {
-            self.dropped += 1;
-            return;
-        }
-        self.waiting.push_back(frame.to_vec());
-    }
-
-    /// A block for the device, whatever is in it, in the place of the next one.
-    pub fn send_block(&mut self, block: Vec<u8>) {
-        (self.block, self.brought) = (block, 0);
-    }
-
-    /// A frame that the device has sent, and when its last packet was over.
-    pub fn departed(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
-        self.departed.pop_front_if(|(at, _)| *at <= now)
     }
 
     /// When something happens next by itself.
@@ -224,8 +163,7 @@ impl Host {
         let packet = self.flight.as_ref().map_or(u64::MAX, |(_, ends)| *ends);
         let control = self.control.as_ref().map_or(u64::MAX, |control| control.patience_at);
         let notes = if self.flight.is_some() { u64::MAX } else { self.notes_at };
-        let departed = self.departed.front().map_or(u64::MAX, |(at, _)| *at);
-        packet.min(control).min(notes).min(departed).min(self.until).min(self.suspends_at)
+        packet.min(control).min(notes).min(self.traffic.departs_at()).min(self.until).min(self.suspends_at)
     }
 
     /// Everything happens that happens until now.
@@ -251,20 +189,13 @@ impl Host {
     }
 
     fn comes_or_goes(&mut self, now: u64, comes: bool) {
-        *self = Host {
-            is_plugged: self.is_plugged,
-            met: self.met.anew(),
-            dropped: self.dropped + self.waiting.len() as u64,
-            broken_blocks: self.broken_blocks,
-            offset: self.offset,
-            departed: std::mem::take(&mut self.departed),
-            gave_up: self.gave_up.take(),
-            suspends_at: now + SUSPENDED_AFTER,
-            ..Host::new(0)
+        self.forget();
+        (self.phase, self.until) = match comes {
+            true => (Phase::Debouncing, now + DEBOUNCE + self.plugged_within),
+            false => (Phase::Away, u64::MAX),
         };
-        if comes {
-            (self.phase, self.until) = (Phase::Debouncing, now + DEBOUNCE + self.plugged_within);
-        }
+        (self.suspends_at, self.flight, self.tries) = (now + SUSPENDED_AFTER, None, 0);
+        self.met = self.met.anew();
     }
 
     /// Whether time has brought something about.
@@ -331,15 +262,9 @@ impl Host {
 
     /// Nothing that was under way is under way any more.
     fn forget(&mut self) {
-        self.dropped += self.waiting.len() as u64;
-        self.control = None;
-        (self.has_carrier, self.notes_at) = (false, u64::MAX);
-        self.odd = [false; 32];
-        self.note.clear();
-        self.waiting.clear();
-        self.block.clear();
-        self.brought = 0;
-        self.collected.clear();
+        (self.control, self.failed) = (None, None);
+        (self.odd, self.notes_at) = ([false; 32], u64::MAX);
+        self.traffic.forget();
     }
 
     fn begins_anew(&mut self, now: u64, why: String, device: &mut Controller) {
@@ -387,7 +312,7 @@ impl Host {
             }
         }
         let comes = is_ready(function.frames_in);
-        let goes = (!self.block.is_empty() || !self.waiting.is_empty()) && is_ready(function.frames_out);
+        let goes = self.traffic.has_more() && is_ready(function.frames_out);
         match (comes, goes) {
             (true, false) => self.was_in = true,
             (true, true) => self.was_in = !self.was_in,
@@ -397,21 +322,8 @@ impl Host {
         if self.was_in {
             return Some(sized(Packet::In(function.frames_in, 0), device));
         }
-        self.fill_block();
-        let end = self.block.len().min(self.brought + function.packet_len);
-        Some(Packet::Out(function.frames_out, self.block[self.brought..end].to_vec(), self.odd(function.frames_out)))
-    }
-
-    /// The next block: as many frames as the device wants in one, and a length that ends it.
-    fn fill_block(&mut self) {
-        let Some(parameters) = self.met.parameters.filter(|_| self.block.is_empty()) else { return };
-        let (mut block, frames) = ntb::build(self.waiting.make_contiguous(), self.sequence, &parameters);
-        self.waiting.drain(..frames);
-        self.sequence = self.sequence.wrapping_add(1);
-        if block.len().is_multiple_of(self.met.function.packet_len) && block.len() < parameters.out_max {
-            block.push(0); // A short packet says that it is over.
-        }
-        (self.block, self.brought) = (block, 0);
+        let packet = self.traffic.packet(&self.met);
+        Some(Packet::Out(function.frames_out, packet, self.odd(function.frames_out)))
     }
 
     fn begin(&mut self, now: u64, packet: Packet) {
@@ -467,23 +379,9 @@ impl Host {
         }
         *self.odd_mut(pipe) ^= true;
         if pipe == self.met.function.notes {
-            return self.noted(&bytes);
-        }
-        let is_short = bytes.len() < self.met.function.packet_len;
-        self.collected.extend(bytes);
-        if is_short || self.collected.len() >= self.met.parameters.map_or(0, |parameters| parameters.in_max) {
-            self.take_block(at);
-        }
-    }
-
-    fn take_block(&mut self, at: u64) {
-        let block = std::mem::take(&mut self.collected);
-        match ntb::parse(&block) {
-            Ok(frames) if self.has_carrier => {
-                self.departed.extend(frames.into_iter().map(|frame| (at, frame.to_vec())));
-            }
-            Ok(frames) => self.dropped += frames.len() as u64,
-            Err(_) => self.broken_blocks += 1,
+            self.traffic.noted(&bytes);
+        } else {
+            self.traffic.came(bytes, at, &self.met);
         }
     }
 
@@ -493,24 +391,7 @@ impl Host {
             return self.over(over);
         }
         *self.odd_mut(pipe) ^= true;
-        self.brought += len;
-        if self.brought == self.block.len() {
-            self.block.clear();
-            (self.brought, self.delivered) = (0, Some(at));
-        }
-    }
-
-    /// A piece of a notification.
-    fn noted(&mut self, bytes: &[u8]) {
-        self.note.extend(bytes);
-        let [kind, note, value, _, _, _, low, high, ..] = *self.note else { return };
-        if self.note.len() < NOTE_HEAD_LEN + usize::from(u16::from_le_bytes([low, high])) {
-            return;
-        }
-        if (kind, note) == (NOTIFICATION, NETWORK_CONNECTION) {
-            self.has_carrier = value != 0;
-        }
-        self.note.clear();
+        self.traffic.went(len, at);
     }
 
     fn over(&mut self, answer: Option<Vec<u8>>) {

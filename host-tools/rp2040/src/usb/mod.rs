@@ -5,6 +5,7 @@ pub mod descriptors;
 pub mod enumeration;
 pub mod host;
 pub mod ntb;
+pub mod traffic;
 
 use crate::bus::usb::{Controller, INTERRUPT, MEMORY_BASE, REGISTERS_BASE};
 use host::Host;
