@@ -50,8 +50,8 @@ fn probe() -> setup::Check {
 pub fn budget(args: &BudgetArgs) -> Outcome {
     let talk = Talk { json: args.json, quiet: false };
     let measured = setup::ensure(&Needs::ALL).and_then(|toolchain| {
-        let stack = compasso_rp2040::stack::measure(&toolchain)?;
-        budget::measure_all(&toolchain, [stack])
+        let stacks = compasso_rp2040::stack::measure(&toolchain)?;
+        budget::measure_all(&toolchain, stacks)
     });
     let report = match measured {
         Ok(report) => report,

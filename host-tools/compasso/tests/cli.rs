@@ -104,6 +104,8 @@ fn bad_input_gets_one_clear_line_and_status_2() {
     refused(&["run", &sundial, "--on", "sim"], &["sundial.toml:5", "sundial", "cristian"]);
     refused(&["run", "no/such/scenario.toml", "--on", "sim"], &["no/such/scenario.toml"]);
     refused(&["run", "--on", "moon"], &["moon", "sim", "qemu"]);
+    refused(&["run", "--on", "rp2040", "--image", "pico-z"], &["--image pico-z", "w5500-evb-pico, pico-usb"]);
+    refused(&["run", "--on", "sim", "--image", "pico-usb"], &["--image", "--on rp2040"]);
     refused(&["run", "--seed", "many"], &["many", "--seed"]);
     refused(&["conduct"], &["conduct"]);
     refused(&["compare"], &["missing: <FAMILY>", "usage: compasso compare"]);

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let form = std::env::args().nth(1);
     let measured = setup::ensure(&Needs::ALL).and_then(|toolchain| {
-        let stack = compasso_rp2040::stack::measure(&toolchain)?;
-        budget::measure_all(&toolchain, [stack])
+        let stacks = compasso_rp2040::stack::measure(&toolchain)?;
+        budget::measure_all(&toolchain, stacks)
     });
     match measured {
         Ok(report) => {

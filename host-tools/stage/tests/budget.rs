@@ -13,8 +13,8 @@ fn every_budget_holds_and_every_count_is_the_same_each_time() {
     }
     let toolchain = setup::ensure(&Needs::ALL).unwrap_or_else(|error| panic!("{error}"));
     let _turn = setup::take_stage().unwrap_or_else(|error| panic!("{error}"));
-    let stack = compasso_rp2040::stack::measure(&toolchain).unwrap_or_else(|error| panic!("{error}"));
-    let measure = || budget::measure_all(&toolchain, [stack.clone()]).unwrap_or_else(|error| panic!("{error}"));
+    let stacks = compasso_rp2040::stack::measure(&toolchain).unwrap_or_else(|error| panic!("{error}"));
+    let measure = || budget::measure_all(&toolchain, stacks.clone()).unwrap_or_else(|error| panic!("{error}"));
     let report = measure();
     assert!(report.ok(), "{}", report.render(false));
     assert_eq!(report, measure(), "counted instructions do not depend on the run");

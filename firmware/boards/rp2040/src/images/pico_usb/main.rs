@@ -2,11 +2,18 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
+mod arrivals;
+#[cfg(target_os = "none")]
+mod ethernet;
+#[cfg(target_os = "none")]
 mod usb;
 
 #[cfg(target_os = "none")]
 mod image {
-    use crate::usb::{self, Bus, Ethernet, EthernetDevice};
+    use crate::{
+        ethernet::Ethernet,
+        usb::{self, Bus, EthernetDevice},
+    };
     use compasso_board_rp2040::{Lamp, Parts, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
