@@ -3,6 +3,7 @@
 //! Whatever is not modelled stops the board when it is touched: a run on a model that guesses would
 //! prove nothing. Peripherals do nothing by the cycle; each says when it has something to do next.
 
+pub mod adc;
 pub mod dma;
 pub mod gpio;
 pub mod mpu;
@@ -24,6 +25,7 @@ use crate::{
     rom::{self, Function},
     w5500::W5500,
 };
+use adc::Adc;
 use dma::Dma;
 use gpio::Gpio;
 use mpu::Mpu;
@@ -121,6 +123,7 @@ pub struct Bus {
     spi: Spi,
     dma: Dma,
     mpu: Mpu,
+    adc: Adc,
     system: System,
     controller: W5500,
 }
@@ -152,6 +155,7 @@ impl Bus {
             spi: Spi::default(),
             dma: Dma::default(),
             mpu: Mpu::default(),
+            adc: Adc::default(),
             system: System::seeded(seed),
             controller: W5500::default(),
         };
