@@ -43,6 +43,11 @@ pub enum Input<'a> {
     Command(Command),
     /// A deadline may have passed.
     Timeout,
+    /// The board's sensor was read; for the trace alone.
+    Temperature {
+        /// Thousandths of a degree Celsius.
+        milli_celsius: i32,
+    },
 }
 
 /// What the driver must do for the node besides sending.
@@ -241,6 +246,7 @@ impl Node {
             Input::Datagram(datagram) => self.handle_datagram(now, datagram),
             Input::Command(command) => self.handle_command(now, command),
             Input::Timeout => {}
+            Input::Temperature { milli_celsius } => self.record(now, Event::Temperature { milli_celsius }),
         }
         self.settle(now);
     }

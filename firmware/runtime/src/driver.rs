@@ -38,6 +38,9 @@ pub const SOCKETS_MAX: usize = 1;
 /// A datagram that finds the queue full for so long is dropped, as the network might have done.
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
 
+/// The temperature is taken so often: crystals follow it within minutes.
+const TEMPERATURE_EVERY: compasso_wire::Duration = compasso_wire::Duration::from_millis(10_000);
+
 const QUEUE_LEN: usize = DATAGRAMS_QUEUED * DATAGRAM_MAX;
 
 /// The memory that [`run`] works in. All zeros, so that the image does not carry it.
@@ -104,6 +107,7 @@ pub async fn run<const N: usize>(
         told: now(),
         shown: Signals::default(),
         show_at: None,
+        sense_at: Some(now()),
         outbox: Outbox::new(ring),
         outgoing: &mut buffers.outgoing,
         records: &mut buffers.records,
@@ -122,6 +126,8 @@ struct Drive<'a, B, const N: usize> {
     shown: Signals,
     /// When what is shown changes by itself.
     show_at: Option<Instant>,
+    /// When the temperature is taken; never without a sensor.
+    sense_at: Option<Instant>,
     outbox: Outbox<'a, N>,
     outgoing: &'a mut [u8; DATAGRAM_MAX],
     records: &'a mut [u8; TELEMETRY_MAX],
@@ -155,13 +161,16 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
             if self.show_at.is_some_and(|at| at <= now()) {
                 self.show();
             }
+            if self.sense_at.is_some_and(|at| at <= now()) {
+                self.sense().await;
+            }
             self.send_batch().await;
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let node = self.node.poll_timeout().map(|(at, _why)| at);
-        node.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).min()
+        node.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).chain(self.sense_at).min()
     }
 
     /// Before anything is sent: whoever learns that we left must not see us inside.
@@ -172,6 +181,16 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
         if shown != self.shown {
             self.shown = shown;
             self.board.show(shown);
+        }
+    }
+
+    async fn sense(&mut self) {
+        let measured = self.board.milli_celsius();
+        self.sense_at = measured.map(|_| now() + TEMPERATURE_EVERY);
+        if let Some(milli_celsius) = measured {
+            self.told = now();
+            self.node.handle(self.told, Input::Temperature { milli_celsius });
+            self.drain().await;
         }
     }
 

@@ -49,6 +49,11 @@ pub trait Board {
 
     /// Shows this from now on; a board without lamps ignores it.
     fn show(&mut self, signals: Signals);
+
+    /// How warm the board is, in thousandths of a degree Celsius; nothing without a sensor.
+    fn milli_celsius(&mut self) -> Option<i32> {
+        None
+    }
 }
 
 /// Hardware time, by the board's time driver.

@@ -138,6 +138,7 @@ pub fn line(observation: &Observation) {
             synchronized.unwrap_or(raw),
             logical
         ),
+        Event::Temperature { milli_celsius } => defmt::info!("temperature {=i32} m°C", milli_celsius),
         Event::Overflow { queue, count } => defmt::warn!("overflow of {=str}, {=u32} so far", queue.as_str(), count),
     }
 }

@@ -338,6 +338,11 @@ pub enum Event {
         /// The same by Lamport time.
         logical: bool,
     },
+    /// How warm the board is, where it has a sensor: crystals drift with it.
+    Temperature {
+        /// Thousandths of a degree Celsius.
+        milli_celsius: i32,
+    },
 }
 
 /// Why a transaction gives back what it holds.

@@ -52,9 +52,41 @@ pub struct Drift {
     pub plus_minus_ppm: f64,
     /// Overlapping Allan deviation, where the run is long enough.
     pub allan: Vec<Allan>,
+    /// How warm the board was, where it has a sensor.
+    pub temperature: Option<Temperature>,
     /// (seconds, raw offset in µs).
     #[serde(skip)]
     pub points: Vec<(f64, f64)>,
+}
+
+/// What a board's sensor said, in degrees Celsius.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Temperature {
+    /// The coldest.
+    pub least_c: f64,
+    /// The warmest.
+    pub most_c: f64,
+    /// (seconds by its own crystal since its first event, degrees).
+    #[serde(skip)]
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Temperature {
+    fn of<'e>(life: impl Iterator<Item = &'e TraceEvent>) -> Option<Temperature> {
+        let mut began = None;
+        let points = life.filter_map(|event| {
+            let at = event.hw_us?;
+            let since = at - *began.get_or_insert(at);
+            match event.event {
+                Event::Temperature { milli_celsius } => Some((since as f64 / 1e6, milli_celsius as f64 / 1e3)),
+                _ => None,
+            }
+        });
+        let points: Vec<(f64, f64)> = points.collect();
+        let degrees = || points.iter().map(|point| point.1);
+        let (least_c, most_c) = (degrees().reduce(f64::min)?, degrees().reduce(f64::max)?);
+        Some(Temperature { least_c, most_c, points })
+    }
 }
 
 /// Every life that has enough readings.
@@ -92,6 +124,7 @@ pub fn drift(events: &[TraceEvent]) -> Vec<Drift> {
             ppm,
             plus_minus_ppm,
             allan,
+            temperature: Temperature::of(of()),
             points,
         });
     }

@@ -6,7 +6,7 @@ use crate::{
     run,
 };
 use compasso_checker::{
-    drift::{Against, Drift, drift},
+    drift::{Against, Drift, Temperature, drift},
     trace::read_file,
 };
 use serde_json::json;
@@ -54,17 +54,19 @@ pub fn drift_of(args: &DriftArgs) -> Outcome {
         let line = format!("{}: no board tells its hardware time beside another one", folder.display());
         return talk.fail(Outcome::BadInput, &line);
     }
-    let (offsets, deviations) = (folder.join("drift.svg"), folder.join("allan.svg"));
-    for (file, text) in [(&offsets, offset_plot(&found)), (&deviations, allan_plot(&found))] {
-        if let Err(error) = fs::write(file, text) {
+    let mut plots = vec![("drift.svg", offset_plot(&found)), ("allan.svg", allan_plot(&found))];
+    if found.iter().any(|drift| drift.temperature.is_some()) {
+        plots.push(("temperature.svg", temperature_plot(&found)));
+    }
+    let mut written = Vec::new();
+    for (name, text) in plots {
+        let file = folder.join(name);
+        if let Err(error) = fs::write(&file, text) {
             return talk.fail(Outcome::Environment, &format!("cannot write {}: {error}", file.display()));
         }
+        written.push(file.display().to_string());
     }
-    talk.document(&json!({
-        "boards": found,
-        "plots": [offsets.display().to_string(), deviations.display().to_string()],
-        "exit": Outcome::Held.status(),
-    }));
+    talk.document(&json!({ "boards": found, "plots": written, "exit": Outcome::Held.status() }));
     talk.show(&table(&found, &folder));
     Outcome::Held
 }
@@ -89,6 +91,11 @@ fn table(found: &[Drift], folder: &Path) -> String {
             drift.plus_minus_ppm,
             allan.join("  ")
         );
+    }
+    for drift in found {
+        if let Some(Temperature { least_c, most_c, .. }) = drift.temperature {
+            let _ = writeln!(out, "{:>6}  {:>4}  {least_c:.1} to {most_c:.1} °C", drift.node, drift.incarnation);
+        }
     }
     let _ = write!(out, "± 95 %, if what strays from the line does so by chance; plots in {}/", folder.display());
     out
@@ -155,6 +162,11 @@ fn offset_plot(found: &[Drift]) -> String {
         })
         .collect();
     plot("Raw offset since the first reading", "seconds", "µs", &lines, false)
+}
+
+fn temperature_plot(found: &[Drift]) -> String {
+    let sensed = found.iter().filter_map(|drift| Some((name(drift), drift.temperature.as_ref()?.points.clone())));
+    plot("Temperature", "seconds", "°C", &sensed.collect::<Vec<_>>(), false)
 }
 
 fn allan_plot(found: &[Drift]) -> String {

@@ -64,3 +64,42 @@ fn the_simulator_and_the_exact_image_have_the_same_leaders_in_the_same_order() {
     }
     assert!(table.contains("The same leaders in the same order."), "{table}");
 }
+
+/// `compasso drift` on a stage: the boards by id.
+fn drift(folder: &Path, stage: &str, seconds: u32) -> Vec<Value> {
+    let scenario = folder.join(format!("{stage}.toml"));
+    let text = format!(
+        "name = \"drift\"\nnodes = 3\nseed = 2\nduration = \"{seconds}s\"\n[clock]\nsync = \"disciplined\"\n\
+         skew_ppm = [80, -60, 0]\n[election]\nalgorithm = \"bully\"\n[network]\ndelay = \"200us..2ms\"\n"
+    );
+    std::fs::write(&scenario, text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_compasso"))
+        .args(["drift", scenario.to_str().unwrap(), "--on", stage, "--json", "--out"])
+        .arg(folder.join(stage))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for plot in document["plots"].as_array().unwrap() {
+        assert!(std::fs::read_to_string(plot.as_str().unwrap()).unwrap().contains("<polyline"), "{plot} is empty");
+    }
+    document["boards"].as_array().unwrap().clone()
+}
+
+#[test]
+fn drift_finds_each_crystals_rate_and_what_sensors_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    for (stage, seconds, has_sensor) in [("sim", 600, false), ("rp2040", 60, true)] {
+        let boards = drift(folder.path(), stage, seconds);
+        for (board, ppm) in boards.iter().zip([80.0, -60.0, 0.0]) {
+            let found = board["ppm"].as_f64().unwrap();
+            assert!((found - ppm).abs() < 0.5, "{stage}: {found} of {ppm}");
+            assert!(board["allan"].as_array().is_some_and(|allan| !allan.is_empty()), "{stage}");
+            let warmest = board["temperature"]["most_c"].as_f64();
+            assert_eq!(warmest.is_some(), has_sensor, "{stage}");
+            assert!(warmest.is_none_or(|warmest| (warmest - 27.0).abs() < 0.5), "{stage}: {warmest:?}");
+        }
+        assert_eq!(boards.len(), 3);
+    }
+}

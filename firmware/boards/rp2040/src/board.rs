@@ -6,6 +6,7 @@ use crate::{
     lamp::{Lamp, Panel},
     memory,
     storage::Storage,
+    thermometer::Thermometer,
 };
 use compasso_node::Node;
 use compasso_runtime::{
@@ -60,6 +61,8 @@ pub struct Parts {
     pub inside: Peri<'static, AnyPin>,
     /// Holds who this is and what it promised.
     pub flash: Peri<'static, FLASH>,
+    /// How warm the chip is.
+    pub thermometer: Thermometer,
 }
 
 /// A board that knows who it is.
@@ -86,7 +89,7 @@ pub async fn boot(parts: Parts) -> Booted {
     };
     let (me, incarnation) = (config.me.0, config.incarnation);
     defmt::info!("node {=u16} at 10.77.{=u8}.{=u8}, life {=u32}", me, ipv4[2], ipv4[3], incarnation);
-    Booted { config, ipv4, hardware: Hardware { panel, log } }
+    Booted { config, ipv4, hardware: Hardware { panel, log, thermometer: parts.thermometer } }
 }
 
 /// A board that is nobody says nothing to anybody. The lamp tells a reader of the manual why.
@@ -178,6 +181,7 @@ fn make_node(slot: &'static mut MaybeUninit<Node>, config: &NodeConfig) -> &'sta
 struct Hardware {
     panel: Panel,
     log: Log<Storage>,
+    thermometer: Thermometer,
 }
 
 impl Board for Hardware {
@@ -199,6 +203,10 @@ impl Board for Hardware {
 
     fn show(&mut self, signals: Signals) {
         self.panel.show(signals);
+    }
+
+    fn milli_celsius(&mut self) -> Option<i32> {
+        self.thermometer.milli_celsius()
     }
 }
 

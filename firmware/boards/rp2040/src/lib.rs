@@ -11,6 +11,8 @@ mod identity;
 mod lamp;
 mod memory;
 mod storage;
+mod thermometer;
 
 pub use board::{Booted, Parts, STAMPS, boot, watch};
 pub use lamp::{Lamp, Wish};
+pub use thermometer::Thermometer;

@@ -161,6 +161,8 @@ pub enum Event {
     Label { text: Text },
     /// A whole second of UTC was reached.
     Utc { seconds: i64, leap: bool },
+    /// How warm the board is.
+    Temperature { milli_celsius: i64 },
     /// The cached value was read.
     Read { version: u64, cached: bool },
     /// A write has begun.
@@ -284,6 +286,7 @@ impl Event {
             Event::SnapshotAborted { .. } => "snapshot_aborted",
             Event::Label { .. } => "label",
             Event::Utc { .. } => "utc",
+            Event::Temperature { .. } => "temperature",
             Event::Edited { .. } => "edited",
             Event::Built { .. } => "built",
             Event::Read { .. } => "read",

@@ -124,6 +124,7 @@ fn event(seen: &Seen, names: &Names) -> Event {
         Seen::SnapshotAborted { id } => Event::SnapshotAborted { id: id.into() },
         Seen::Label { label: index } => Event::Label { text: label(index) },
         Seen::Utc { seconds, leap } => Event::Utc { seconds, leap },
+        Seen::Temperature { milli_celsius } => Event::Temperature { milli_celsius: milli_celsius.into() },
         Seen::Read { version, cached } => Event::Read { version, cached },
         Seen::Writing { version } => Event::Writing { version },
         Seen::Written { version, expired } => Event::Written { version, expired },

@@ -240,6 +240,7 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             seconds: required(map, "seconds", Value::as_i64)?,
             leap: optional(map, "leap", Value::as_bool)?.unwrap_or(false),
         },
+        "temperature" => Event::Temperature { milli_celsius: required(map, "milli_celsius", Value::as_i64)? },
         "read" => Event::Read {
             version: required(map, "version", Value::as_u64)?,
             cached: optional(map, "cached", Value::as_bool)?.unwrap_or(false),

@@ -175,6 +175,7 @@ fn fields(out: &mut String, event: &Event) {
                 number(out, "leap", true);
             }
         }
+        Event::Temperature { milli_celsius } => number(out, "milli_celsius", milli_celsius),
         Event::Read { version, cached } => {
             number(out, "version", version);
             number(out, "cached", cached);

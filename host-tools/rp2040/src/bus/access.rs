@@ -165,6 +165,7 @@ impl Bus {
                 self.settle();
                 value
             }
+            0x4004_c000 => self.adc.read(self.now, offset),
             0x4005_4000 => self.timer.read(self.now, offset),
             0x4005_8000 => self.watchdog.read(self.now, offset),
             _ => self.system.read(Block::at(base)?, offset),
@@ -245,6 +246,7 @@ impl Bus {
                 self.catch_up();
                 known
             }
+            0x4004_c000 => self.adc.write(self.now, offset, value),
             0x4005_4000 => self.timer.write(self.now, offset, value),
             0x4005_8000 => self.watchdog.write(self.now, offset, value),
             0x5000_0000 => {

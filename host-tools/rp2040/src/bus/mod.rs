@@ -3,6 +3,7 @@
 //! Whatever is not modelled stops the board when it is touched: a run on a model that guesses would
 //! prove nothing. Peripherals do nothing by the cycle; each says when it has something to do next.
 
+pub mod adc;
 pub mod dma;
 pub mod gpio;
 pub mod mpu;
@@ -25,6 +26,7 @@ use crate::{
     flash::{FLASH_LEN, Flash},
     rom::{self, Function},
 };
+use adc::Adc;
 use dma::Dma;
 use gpio::Gpio;
 use mpu::Mpu;
@@ -117,6 +119,7 @@ pub struct Bus {
     spi: Spi,
     dma: Dma,
     mpu: Mpu,
+    adc: Adc,
     system: System,
     device: Device,
 }
@@ -148,6 +151,7 @@ impl Bus {
             spi: Spi::default(),
             dma: Dma::default(),
             mpu: Mpu::default(),
+            adc: Adc::default(),
             system: System::seeded(seed),
             device,
         };

@@ -14,7 +14,7 @@ mod image {
         ethernet::Ethernet,
         usb::{self, Bus, EthernetDevice},
     };
-    use compasso_board_rp2040::{Lamp, Parts, boot, watch};
+    use compasso_board_rp2040::{Lamp, Parts, Thermometer, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
     use embassy_net::Runner;
@@ -34,6 +34,7 @@ mod image {
             second: chip.PIN_14.into(),
             inside: chip.PIN_15.into(),
             flash: chip.FLASH,
+            thermometer: Thermometer::new(chip.ADC, chip.ADC_TEMP_SENSOR),
         };
         spawner.spawn(watch_task(chip.WATCHDOG).expect(ONCE));
         let board = boot(parts).await;

@@ -7,7 +7,7 @@ mod radio;
 #[cfg(target_os = "none")]
 mod image {
     use crate::radio::{self, Ethernet, EthernetDevice, Wiring};
-    use compasso_board_rp2040::{Lamp, Parts, Wish, boot, watch};
+    use compasso_board_rp2040::{Lamp, Parts, Thermometer, Wish, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use compasso_wire::flash::page::Wifi;
     use cyw43::Control;
@@ -35,6 +35,7 @@ mod image {
             second: chip.PIN_14.into(),
             inside: chip.PIN_15.into(),
             flash: chip.FLASH,
+            thermometer: Thermometer::new(chip.ADC, chip.ADC_TEMP_SENSOR),
         };
         let mut board = boot(parts).await;
         let wifi = board.wifi().await;

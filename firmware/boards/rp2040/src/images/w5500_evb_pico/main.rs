@@ -9,7 +9,7 @@ mod w5500;
 #[cfg(target_os = "none")]
 mod image {
     use crate::w5500::{self, Ethernet, EthernetDevice, Wiring};
-    use compasso_board_rp2040::{Lamp, Parts, boot, watch};
+    use compasso_board_rp2040::{Lamp, Parts, Thermometer, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
     use embassy_net::Runner;
@@ -29,6 +29,7 @@ mod image {
             second: chip.PIN_14.into(),
             inside: chip.PIN_15.into(),
             flash: chip.FLASH,
+            thermometer: Thermometer::new(chip.ADC, chip.ADC_TEMP_SENSOR),
         };
         spawner.spawn(watch_task(chip.WATCHDOG).expect(ONCE));
         let board = boot(parts).await;
