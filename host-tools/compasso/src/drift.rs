@@ -29,17 +29,18 @@ pub fn drift_of(args: &DriftArgs) -> Outcome {
         }
         (Some(stage), scenario) => {
             let out = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
-            let performed = run::run(&RunArgs {
+            let (performed, document) = run::experiment(&RunArgs {
                 image: None,
                 scenario: scenario.clone(),
                 on: vec![stage.clone()],
                 fleet: args.fleet.clone(),
                 seed: args.seed,
                 out: Some(out.clone()),
-                json: false,
+                json: args.json,
                 quiet: true,
             });
             if !matches!(performed, Outcome::Held | Outcome::Violated) {
+                talk.document(&document);
                 return performed;
             }
             out

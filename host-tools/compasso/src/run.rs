@@ -97,12 +97,22 @@ struct Prepared {
     fleet: Option<Fleet>,
 }
 
-/// Performs an experiment on each stage that was asked for.
+/// Performs an experiment on each stage that was asked for, and tells a machine that listens.
 pub fn run(args: &RunArgs) -> Outcome {
+    let (outcome, document) = experiment(args);
+    Talk { json: args.json, quiet: args.quiet }.document(&document);
+    outcome
+}
+
+/// Performs an experiment on each stage that was asked for: how it ended, and the document that says so.
+pub fn experiment(args: &RunArgs) -> (Outcome, Value) {
     let talk = Talk { json: args.json, quiet: args.quiet };
     let Prepared { path, scenario, stages, fleet } = match prepare(args) {
         Ok(prepared) => prepared,
-        Err(line) => return talk.fail(Outcome::BadInput, &line),
+        Err(line) => {
+            anstream::eprintln!("compasso: {line}");
+            return (Outcome::BadInput, failure(Outcome::BadInput, &line));
+        }
     };
     let mut outcome = Outcome::Held;
     let mut documents = Vec::new();
@@ -122,12 +132,12 @@ pub fn run(args: &RunArgs) -> Outcome {
     if documents.len() > 1 && !talk.quiet {
         talk.show(&side_by_side::render(&documents));
     }
-    match <[Value; 1]>::try_from(documents) {
-        Ok([document]) if stages.len() == 1 => talk.document(&document),
-        Ok([document]) => talk.document(&json!([document])),
-        Err(documents) => talk.document(&Value::Array(documents)),
-    }
-    outcome
+    let document = match <[Value; 1]>::try_from(documents) {
+        Ok([document]) if stages.len() == 1 => document,
+        Ok([document]) => json!([document]),
+        Err(documents) => Value::Array(documents),
+    };
+    (outcome, document)
 }
 
 fn prepare(args: &RunArgs) -> Result<Prepared, String> {
