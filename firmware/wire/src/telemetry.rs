@@ -338,6 +338,13 @@ pub enum Event {
         /// The same by Lamport time.
         logical: bool,
     },
+    /// A source of time is outside of what most sources agree on, or is so no more.
+    Falseticker {
+        /// Which.
+        source: NodeId,
+        /// It is outside.
+        lies: bool,
+    },
 }
 
 /// Why a transaction gives back what it holds.
