@@ -12,9 +12,12 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members, if `me` is one of them and no id occurs twice.
+    /// The members, if `me` is one of them, no id occurs twice and none is a host's.
     #[must_use]
     pub fn new(ids: &[NodeId], me: NodeId) -> Option<Members> {
+        if ids.iter().any(|id| id.host_number().is_some()) {
+            return None;
+        }
         let unique = ids.iter().enumerate().all(|(at, id)| ids.iter().skip(at + 1).all(|other| other != id));
         let position = ids.iter().position(|id| *id == me)?;
         let ids = Vec::from_slice(ids).ok()?;

@@ -1,9 +1,9 @@
-//! The clock that is shown: the textbook's software clock, or the disciplined one.
+//! The clock that is shown: the textbook's software clock, or the disciplined one, of one source or several.
 //!
 //! Whoever reads the time, waits for it or serves it need not know which. A software clock is corrected by
 //! whoever compared it; a disciplined clock corrects itself from the stamps of its exchanges.
 
-use compasso_algorithms::time::{Disciplined, SoftwareClock};
+use compasso_algorithms::time::{Ensemble, SoftwareClock};
 use compasso_wire::{
     ClusterTime, Instant,
     config::{Adjustment, ClockChoice, HANDED_OVER_PPM},
@@ -14,14 +14,14 @@ use compasso_wire::{
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Clock {
     Software(SoftwareClock),
-    Disciplined(Disciplined),
+    Disciplined(Ensemble),
 }
 
 impl Clock {
     pub(crate) fn new(choice: ClockChoice, drift_ppm: u32) -> Clock {
         match choice {
             ClockChoice::None | ClockChoice::Cristian | ClockChoice::Berkeley => Clock::Software(SoftwareClock::Unset),
-            ClockChoice::Disciplined => Clock::Disciplined(Disciplined::new(drift_ppm + HANDED_OVER_PPM)),
+            ClockChoice::Disciplined => Clock::Disciplined(Ensemble::new(drift_ppm + HANDED_OVER_PPM)),
         }
     }
 
@@ -86,14 +86,14 @@ impl Clock {
         }
     }
 
-    pub(crate) fn disciplined(&self) -> Option<&Disciplined> {
+    pub(crate) fn disciplined(&self) -> Option<&Ensemble> {
         match self {
             Clock::Software(_) => None,
             Clock::Disciplined(clock) => Some(clock),
         }
     }
 
-    pub(crate) fn disciplined_mut(&mut self) -> Option<&mut Disciplined> {
+    pub(crate) fn disciplined_mut(&mut self) -> Option<&mut Ensemble> {
         match self {
             Clock::Software(_) => None,
             Clock::Disciplined(clock) => Some(clock),

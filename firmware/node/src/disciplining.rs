@@ -4,9 +4,12 @@
 //! is the one that was learnt from the coordinator before. One that comes back without the time learns it
 //! first, from a follower that goes on at the rate it knows; it serves nobody before its own clock has found
 //! that rate, and never the one that it learns from.
+//!
+//! Where several hosts have the time, a coordinator asks all of them, and goes by what most of them agree on; everybody
+//! else goes by the coordinator.
 
 use crate::{
-    node::Node,
+    node::{Node, hosts},
     timekeeping::{GRAIN_US, Reference, saturated},
     transmit::Outgoing,
 };
@@ -15,30 +18,39 @@ use compasso_algorithms::{
     time::{
         Asking,
         asking::{AskingCommand, AskingMessage, Exchanged},
-        disciplined::HANDLED_WITHIN,
+        disciplined::{HANDLED_WITHIN, SOURCES_MAX},
     },
 };
 use compasso_wire::{
-    Event, Instant, NO_LISTS, NodeId,
+    Duration, Event, Instant, NO_LISTS, NodeId,
     config::TimeSource,
     telemetry::{Course, Queue},
 };
+
+/// Several sources are asked in turn: what one says can be made use of before the next one speaks.
+const APART: Duration = Duration::from_millis(80);
 
 impl Node {
     /// The clock follows whoever leads; whoever leads goes on from its own clock.
     pub(crate) fn settle_discipline(&mut self, now: Instant) {
         let server = self.membership.following().or_else(|| self.teacher(now));
         let term = self.membership.promised();
-        if server == self.time.asking.server() && (server.is_none() || term == self.time.asked_in) {
+        if server == self.time.server() && (server.is_none() || term == self.time.asked_in) {
             return;
         }
         self.time.asked_in = term;
+        let sources = server.and_then(NodeId::host_number).map_or(1, |_| hosts(&self.config));
         if server.is_some()
             && let Some(clock) = self.clock.disciplined_mut()
         {
-            clock.hand_over(now);
+            clock.hand_over(now, sources);
         }
-        self.with_asking(now, |asking, cx| asking.handle_command(AskingCommand::Follow { server }, cx));
+        for source in 0..SOURCES_MAX {
+            let other = (0 < source && source < sources).then(|| NodeId::host(source));
+            let server = if source == 0 { server } else { other };
+            let follow = AskingCommand::Follow { server, after: APART.times(source as u64) };
+            self.with_asking(now, source, |asking, cx| asking.handle_command(follow, cx));
+        }
     }
 
     /// From whom a leader learns the time; nobody if it is what others go by.
@@ -48,7 +60,7 @@ impl Node {
         }
         let clock = self.clock.disciplined()?;
         let (is_set, is_fit) = (clock.is_set(), clock.is_fit());
-        let present = self.time.asking.server().filter(|_| self.time.asked_in == self.membership.promised());
+        let present = self.time.server().filter(|_| self.time.asked_in == self.membership.promised());
         let has_time = |id: NodeId| self.members.position(id).is_some_and(|at| self.membership.has_time(at));
         let any = || self.membership.follower_with_time().and_then(|position| self.members.id(position));
         // Nobody has its time from here, as nobody is served before that.
@@ -81,12 +93,13 @@ impl Node {
     pub(crate) fn serves_time(&self, to: NodeId) -> bool {
         let Some(clock) = self.clock.disciplined() else { return true };
         let is_ready = clock.is_fit() || self.config.time_source == TimeSource::Host;
-        !self.membership.leads() || (is_ready && self.time.asking.server() != Some(to))
+        !self.membership.leads() || (is_ready && self.time.server() != Some(to))
     }
 
     pub(crate) fn with_asking(
         &mut self,
         now: Instant,
+        source: usize,
         act: impl FnOnce(&mut Asking, &mut Context<'_, AskingMessage, Exchanged>),
     ) {
         let mut output = Output::default();
@@ -101,29 +114,33 @@ impl Node {
             lists: &NO_LISTS,
             output: &mut output,
         };
-        act(&mut self.time.asking, &mut cx);
+        let Some(asking) = self.time.askings.get_mut(source) else { return };
+        act(asking, &mut cx);
         for &(to, _) in &output.messages {
             self.push(to, Outgoing::TimeRequest);
         }
         for exchanged in &output.events {
-            self.discipline(now, exchanged);
+            self.discipline(now, source, exchanged);
         }
         if output.overflowed {
             self.overflowed(Queue::Algorithm);
         }
     }
 
-    /// Takes the stamps of one exchange.
-    fn discipline(&mut self, now: Instant, exchanged: &Exchanged) {
+    /// Takes the stamps of one exchange with one of the sources.
+    fn discipline(&mut self, now: Instant, index: usize, exchanged: &Exchanged) {
         let Exchanged { server: source, mut exchange } = *exchanged;
         if now.since(exchange.arrived) > HANDLED_WITHIN {
             exchange.arrived = now; // It lay about: what was shown since must stay true.
         }
         let Some(clock) = self.clock.disciplined_mut() else { return };
-        let taken = clock.exchange(&exchange);
-        let every = clock.next_in();
-        self.with_asking(now, |asking, cx| asking.handle_command(AskingCommand::Pace { every }, cx));
-        if taken.refused.is_some() {
+        let before = clock.falsetickers();
+        let taken = clock.exchange(index, &exchange);
+        let (every, after, is_set) = (clock.next_in(index), clock.falsetickers(), clock.is_set());
+        self.with_asking(now, index, |asking, cx| asking.handle_command(AskingCommand::Pace { every }, cx));
+        self.tell_falsetickers(now, before, after);
+        // Before most of several sources were heard, there is no time that anything could be said of.
+        if taken.refused.is_some() || !is_set {
             return;
         }
         let error_us = taken.rtt.0.div_ceil(2) + u64::from(exchange.error_us) + GRAIN_US;
@@ -135,11 +152,19 @@ impl Node {
         self.record(now, Event::Sync { source, offset_us: taken.offset_us, rtt_us, error_us, bound_us, course });
     }
 
+    fn tell_falsetickers(&mut self, now: Instant, before: [bool; SOURCES_MAX], after: [bool; SOURCES_MAX]) {
+        for (index, (before, lies)) in before.into_iter().zip(after).enumerate() {
+            if before != lies {
+                self.record(now, Event::Falseticker { source: NodeId::host(index), lies });
+            }
+        }
+    }
+
     /// What the disciplined clock claims of its reference from now on, and of its crystal.
     pub(crate) fn course(&self, now: Instant) -> Option<Course> {
         let clock = self.clock.disciplined()?;
         let within = clock.interval(now)?;
-        let (slow_ppb, fast_ppb) = clock.bound_ppb();
+        let (slow_ppb, fast_ppb) = clock.bound_ppb(now);
         let narrowed = |ppb: i64| ppb.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         Some(Course {
             rate_ppb: narrowed(clock.rate_ppb()?),

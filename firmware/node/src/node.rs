@@ -27,7 +27,7 @@ use compasso_algorithms::{
 use compasso_wire::{
     ClusterTime, Event, Instant, Leap, NodeConfig, NodeId, NodeSet, Observation, Payload, Term,
     config::{DetectorChoice, ElectionChoice, MutexChoice, Stored},
-    limits::TURNS_MAX,
+    limits::{HOSTS_MAX, TURNS_MAX},
     message::Command,
     telemetry::Queue,
 };
@@ -78,6 +78,11 @@ const FIRST_ELECTION: u64 = 3;
 
 fn is_staged(config: &NodeConfig) -> bool {
     !config.hardening && config.detector == DetectorChoice::Scripted
+}
+
+/// How many hosts there are.
+pub(crate) fn hosts(config: &NodeConfig) -> usize {
+    usize::from(config.hosts).clamp(1, HOSTS_MAX)
 }
 
 /// One node: handed inputs and the time, asked for outputs.
@@ -162,7 +167,7 @@ impl Node {
         let stored = if config.hardening { config.stored } else { Stored::default() };
         Node {
             sequence: 0,
-            sessions: Sessions::new(members.count() + 1, config.incarnation, timing.process),
+            sessions: Sessions::new(members.count() + hosts(config), config.incarnation, timing.process),
             delivery: Delivery::new(members.count(), config.hardening),
             journal: Journal::new(&members, config.incarnation),
             detector: Detector::new(config.detector, members.count(), timing, now),

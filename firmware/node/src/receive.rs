@@ -2,7 +2,7 @@
 
 use crate::{
     delivery::stream,
-    node::{Effect, Node},
+    node::{Effect, Node, hosts},
     session::Proven,
     transmit::Outgoing,
 };
@@ -17,7 +17,9 @@ use compasso_wire::{
 impl Node {
     pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) {
         let (members, me) = (&self.members, self.config.me);
-        let is_known = |id| id == NodeId::HOST || (id != me && members.position(id).is_some());
+        let hosts = hosts(&self.config);
+        let is_host = |id: NodeId| id.host_number().is_some_and(|number| number < hosts);
+        let is_known = |id| is_host(id) || (id != me && members.position(id).is_some());
         match open(&self.config.key, self.config.cluster, me, is_known, datagram) {
             Ok(opened) => {
                 let from = opened.header.sender;
@@ -30,7 +32,8 @@ impl Node {
     }
 
     fn refuse(&mut self, now: Instant, from: Option<NodeId>, reason: Refusal) {
-        if from != Some(NodeId::HOST) || reason != Refusal::Unproven {
+        let is_host = from.is_some_and(|from| from.host_number().is_some());
+        if !is_host || reason != Refusal::Unproven {
             self.record(now, Event::Drop { from, reason });
         }
     }
@@ -38,7 +41,11 @@ impl Node {
     /// Passes an authentic datagram through session and delivery.
     fn take(&mut self, now: Instant, opened: &Opened<'_>) -> Result<(), Refusal> {
         let Opened { header, body, .. } = opened;
-        let slot = self.members.position(header.sender).unwrap_or(self.members.count());
+        let host = header.sender.host_number();
+        let slot = match self.members.position(header.sender) {
+            Some(position) => position,
+            None => self.members.count() + host.unwrap_or(0),
+        };
         match *body {
             Body::Proof(challenge) => return self.handle_proof(now, slot, header, challenge),
             Body::Challenge(challenge) => {
@@ -64,7 +71,7 @@ impl Node {
             | Body::CommandAck { .. } => {}
         }
         if self.is_staged()
-            && header.sender != NodeId::HOST
+            && host.is_none()
             && let Some(proven) = self.sessions.trust(slot, header)
         {
             self.peer_lives(now, slot, header.incarnation, proven);
@@ -74,8 +81,10 @@ impl Node {
             self.challenge(now, slot);
         }
         admitted?;
-        if header.sender == NodeId::HOST {
-            return self.handle_host(now, body);
+        match host {
+            Some(0) => return self.handle_host(now, body),
+            Some(_) => return self.handle_time_server(now, header.sender, body),
+            None => {}
         }
         if let Some(change) = self.detector.heard(slot, &self.members, now) {
             self.changed(now, change);
@@ -118,7 +127,7 @@ impl Node {
         challenge: Challenge,
     ) -> Result<(), Refusal> {
         let proven = self.sessions.prove(slot, header, challenge)?;
-        if header.sender == NodeId::HOST {
+        if header.sender.host_number().is_some() {
             return Ok(());
         }
         self.heed_snapshot(now, header);
@@ -168,6 +177,34 @@ impl Node {
         let ack = Outgoing::Ack { stream, life: header.incarnation, next: self.delivery.next_in(slot, stream) };
         self.push(header.sender, ack);
         taken
+    }
+
+    /// A host beside the first: it has the time, and nothing else to say.
+    fn handle_time_server(&mut self, now: Instant, from: NodeId, body: &Body<'_>) -> Result<(), Refusal> {
+        match body {
+            Body::Challenge(_) => Ok(()),
+            Body::TimeReply { .. } => {
+                self.handle_time_reply(now, from, body);
+                Ok(())
+            }
+            Body::Proof(_)
+            | Body::Heartbeat(_)
+            | Body::HeartbeatAck(_)
+            | Body::TimeRequest { .. }
+            | Body::Correction { .. }
+            | Body::Plain(_)
+            | Body::Ordered { .. }
+            | Body::Ack { .. }
+            | Body::Census { .. }
+            | Body::CensusReply { .. }
+            | Body::Access { .. }
+            | Body::AccessReply { .. }
+            | Body::Alive
+            | Body::Telemetry(_)
+            | Body::TelemetryAck { .. }
+            | Body::Command { .. }
+            | Body::CommandAck { .. } => Err(Refusal::Unexpected),
+        }
     }
 
     fn handle_host(&mut self, now: Instant, body: &Body<'_>) -> Result<(), Refusal> {

@@ -6,12 +6,18 @@
 //! has repeated a number that was never used before. From then on a window tells repeats.
 
 use compasso_wire::{
-    Duration, Header, Instant, Refusal, limits::MEMBERS_MAX, message::Challenge, replay::ReplayWindow,
+    Duration, Header, Instant, Refusal,
+    limits::{HOSTS_MAX, MEMBERS_MAX},
+    message::Challenge,
+    replay::ReplayWindow,
 };
 use heapless::Vec;
 
 /// A challenge is repeated at least once in so many of the first pauses.
 const PAUSE_MAX: u64 = 32;
+
+/// Members and hosts.
+const PEERS_MAX: usize = MEMBERS_MAX + HOSTS_MAX;
 
 /// One peer, as far as it has proven itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,10 +53,10 @@ pub enum Proven {
     Same,
 }
 
-/// The sessions with every member and, last, with the host.
+/// The sessions with every member and, last, with the hosts.
 #[derive(Clone, Debug)]
 pub struct Sessions {
-    slots: Vec<Slot, { MEMBERS_MAX + 1 }>,
+    slots: Vec<Slot, PEERS_MAX>,
     incarnation: u32,
     challenges: u32,
     /// From one challenge to the same peer to the next.
@@ -62,7 +68,7 @@ impl Sessions {
     #[must_use]
     pub fn new(count: usize, incarnation: u32, every: Duration) -> Sessions {
         let slot = Slot { peer: Peer::Stranger, open: None };
-        Sessions { slots: (0..count.min(MEMBERS_MAX + 1)).map(|_| slot).collect(), incarnation, challenges: 0, every }
+        Sessions { slots: (0..count.min(PEERS_MAX)).map(|_| slot).collect(), incarnation, challenges: 0, every }
     }
 
     /// The life of the peer in `slot` that has proven itself.

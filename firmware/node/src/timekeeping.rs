@@ -10,7 +10,10 @@
 use crate::{node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
-    time::{Asking, Berkeley, Cristian, LeapTable, Utc, asking::AskingMessage, berkeley::BerkeleyMessage, cristian},
+    time::{
+        Asking, Berkeley, Cristian, LeapTable, Utc, asking::AskingMessage, berkeley::BerkeleyMessage, cristian,
+        disciplined::SOURCES_MAX,
+    },
 };
 use compasso_wire::{
     Body, ClusterTime, Duration, Event, Instant, Interval, NO_LISTS, NodeId, Term,
@@ -39,7 +42,8 @@ pub(crate) struct Timekeeping {
     pub(crate) reference: Option<Reference>,
     /// The term in which the server is asked.
     pub(crate) asked_in: Term,
-    pub(crate) asking: Asking,
+    /// One a source; all but the first are idle unless this node asks several hosts.
+    pub(crate) askings: [Asking; SOURCES_MAX],
     /// When the clock was last set or corrected.
     pub(crate) adjusted: Instant,
     pub(crate) berkeley: Berkeley,
@@ -48,6 +52,13 @@ pub(crate) struct Timekeeping {
     pub(crate) next_second: Option<i64>,
     /// The last one that was told.
     pub(crate) told: Option<Utc>,
+}
+
+impl Timekeeping {
+    /// Whom the disciplined clock goes by; the first of them, if it asks several hosts.
+    pub(crate) fn server(&self) -> Option<NodeId> {
+        self.askings.first().and_then(Asking::server)
+    }
 }
 
 impl Node {
@@ -144,14 +155,16 @@ impl Node {
     pub(crate) fn clock_timeouts(&mut self, now: Instant) {
         self.with_cristian(now, |cristian, cx| cristian.handle_timeout(cx));
         self.with_berkeley(now, |berkeley, cx| berkeley.handle_timeout(cx));
-        self.with_asking(now, |asking, cx| asking.handle_timeout(cx));
+        for source in 0..SOURCES_MAX {
+            self.with_asking(now, source, |asking, cx| asking.handle_timeout(cx));
+        }
         self.tell_utc(now);
     }
 
     pub(crate) fn clock_timeout(&self) -> Option<(Instant, &'static str)> {
-        let exchanges =
-            [self.cristian.poll_timeout(), self.time.berkeley.poll_timeout(), self.time.asking.poll_timeout()];
-        let exchange = exchanges.into_iter().flatten().min();
+        let textbook = [self.cristian.poll_timeout(), self.time.berkeley.poll_timeout()];
+        let asked = self.time.askings.iter().map(Asking::poll_timeout);
+        let exchange = textbook.into_iter().chain(asked).flatten().min();
         let second = self.next_utc_at().map(|at| (at, "second of UTC"));
         exchange.map(|at| (at, "clock exchange")).into_iter().chain(second).min_by_key(|(at, _)| *at)
     }
@@ -244,7 +257,10 @@ impl Node {
             ClockChoice::Disciplined => {
                 self.learn_leap(leap);
                 let reply = AskingMessage::Reply { echo, answered: cluster, handling, arrived: now, error_us };
-                self.with_asking(now, |asking, cx| asking.handle_message(from, reply, cx));
+                let asked = self.time.askings.iter().position(|asking| asking.server() == Some(from));
+                if let Some(source) = asked {
+                    self.with_asking(now, source, |asking, cx| asking.handle_message(from, reply, cx));
+                }
             }
             ClockChoice::Cristian => {
                 self.learn_leap(leap);

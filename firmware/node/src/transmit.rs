@@ -109,7 +109,7 @@ pub enum Outgoing {
 /// A datagram to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit<'b> {
-    /// To whom: a member or the host.
+    /// To whom: a member or a host.
     pub to: NodeId,
     /// Its bytes.
     pub datagram: &'b [u8],
@@ -149,7 +149,8 @@ impl Node {
     /// Asks the peer in `slot` to prove that it is alive, unless it was asked a moment ago.
     pub(crate) fn challenge(&mut self, now: Instant, slot: usize) {
         if let Some(challenge) = self.sessions.challenge(slot, now) {
-            let to = self.members.id(slot).unwrap_or(NodeId::HOST);
+            let host = || NodeId::host(slot.saturating_sub(self.members.count()));
+            let to = self.members.id(slot).unwrap_or_else(host);
             self.push(to, Outgoing::Challenge(challenge));
         }
     }
@@ -207,7 +208,7 @@ impl Node {
         // A number used twice would be a nonce used twice; a board that is told so boots again.
         let Some(sequence) = self.sequence.checked_add(1) else { panic!("sequence numbers are used up: boot again") };
         self.sequence = sequence;
-        let (lamport, vector) = if to == NodeId::HOST {
+        let (lamport, vector) = if to.host_number().is_some() {
             (0, Vector::default())
         } else {
             self.record(now, Event::Send { to, kind: body.kind(), id: self.sequence, again });

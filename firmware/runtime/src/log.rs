@@ -112,6 +112,7 @@ pub fn line(observation: &Observation) {
         Event::SnapshotDone { id } => defmt::info!("snapshot_done {=u32}", id),
         Event::SnapshotAborted { id } => defmt::info!("snapshot_aborted {=u32}", id),
         Event::Label { label } => defmt::info!("label {=u16}", label),
+        Event::Falseticker { source, lies } => defmt::warn!("falseticker {=u16}, lies {=bool}", source.0, lies),
         Event::Utc { seconds, leap } => defmt::info!("utc {=i64}, inserted {=bool}", seconds, leap),
         Event::Read { version, cached } => {
             defmt::trace!("read {=u32}.{=u32}, cached {=bool}", upper(version), lower(version), cached);

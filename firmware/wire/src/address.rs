@@ -13,7 +13,7 @@ pub const PORT: u16 = 7117;
 /// Length of the network's prefix.
 pub const PREFIX_LEN: u8 = 16;
 
-/// The host: collector and giver of commands.
+/// The host: collector and giver of commands. All servers of true time live there: whom a datagram is for, its tag says.
 pub const HOST_IPV4: [u8; 4] = [10, 77, 255, 254];
 
 /// The address of the member at `position` of the configured ring.
@@ -31,10 +31,10 @@ pub fn position(ipv4: [u8; 4]) -> Option<usize> {
     (position < MEMBERS_MAX).then_some(position)
 }
 
-/// The address of a member or of the host; none for strangers.
+/// The address of a member or of a host; none for strangers.
 #[must_use]
 pub fn ipv4(members: &[NodeId], id: NodeId) -> Option<[u8; 4]> {
-    if id == NodeId::HOST {
+    if id.host_number().is_some() {
         return Some(HOST_IPV4);
     }
     members.iter().position(|member| *member == id).map(member_ipv4)
@@ -73,6 +73,7 @@ mod tests {
         let members = [NodeId(7), NodeId(3)];
         assert_eq!(ipv4(&members, NodeId(3)), Some([10, 77, 0, 2]));
         assert_eq!(ipv4(&members, NodeId::HOST), Some(HOST_IPV4));
+        assert_eq!(ipv4(&members, NodeId::host(2)), Some(HOST_IPV4));
         assert_eq!(ipv4(&members, NodeId(4)), None);
     }
 }

@@ -64,7 +64,7 @@ impl ClockChoice {
 pub enum TimeSource {
     /// The coordinator, whatever its clock shows.
     Coordinator,
-    /// The host, which has true time; the coordinator asks it.
+    /// The host, which has true time; the coordinator asks it, and the other hosts where there are more.
     Host,
 }
 
@@ -278,6 +278,8 @@ pub struct NodeConfig {
     pub clock: ClockChoice,
     /// Who has the time.
     pub time_source: TimeSource,
+    /// How many hosts have it, where hosts do: from 1 to `HOSTS_MAX`.
+    pub hosts: u8,
     /// How a clock that is wrong is made right.
     pub adjustment: Adjustment,
     /// How the coordinator is found.
@@ -323,6 +325,7 @@ impl NodeConfig {
             hardening: true,
             clock: ClockChoice::None,
             time_source: TimeSource::Coordinator,
+            hosts: 1,
             adjustment: Adjustment::Slew,
             election: ElectionChoice::None,
             detector: DetectorChoice::EventuallyPerfect,

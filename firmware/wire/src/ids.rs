@@ -1,6 +1,6 @@
 //! Who, what and by which authority.
 
-use crate::limits::MEMBERS_MAX;
+use crate::limits::{HOSTS_MAX, MEMBERS_MAX};
 use serde::{Deserialize, Serialize};
 
 /// A node's configured identity: unique, totally ordered, kept over restarts.
@@ -10,6 +10,23 @@ pub struct NodeId(pub u16);
 impl NodeId {
     /// The host: collector of telemetry and giver of commands. Never a member.
     pub const HOST: NodeId = NodeId(u16::MAX);
+
+    /// The highest id that a member may have: those above are hosts.
+    pub const MEMBER_MAX: NodeId = NodeId(u16::MAX - HOSTS_MAX as u16);
+
+    /// A server of true time: 0 is [`NodeId::HOST`], which is one too, and those after it are nothing else.
+    /// A number beyond the capacity means the last one.
+    #[must_use]
+    pub const fn host(number: usize) -> NodeId {
+        let number = if number < HOSTS_MAX { number } else { HOSTS_MAX - 1 };
+        NodeId(u16::MAX - number as u16)
+    }
+
+    /// Which of the hosts this is, if it is one.
+    #[must_use]
+    pub const fn host_number(self) -> Option<usize> {
+        if self.0 > Self::MEMBER_MAX.0 { Some((u16::MAX - self.0) as usize) } else { None }
+    }
 }
 
 impl core::fmt::Display for NodeId {
@@ -168,6 +185,17 @@ impl<'de> Deserialize<'de> for NodeSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_the_highest_ids_and_no_members() {
+        assert_eq!(NodeId::host(0), NodeId::HOST);
+        for number in 0..HOSTS_MAX {
+            assert_eq!(NodeId::host(number).host_number(), Some(number));
+        }
+        assert_eq!(NodeId::host(HOSTS_MAX + 7), NodeId::host(HOSTS_MAX - 1));
+        assert_eq!(NodeId::MEMBER_MAX.host_number(), None);
+        assert_eq!(NodeId(NodeId::MEMBER_MAX.0 + 1), NodeId::host(HOSTS_MAX - 1));
+    }
 
     #[test]
     fn a_term_orders_by_counter_then_claimant() {

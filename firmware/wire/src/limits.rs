@@ -21,6 +21,9 @@ pub const RESOURCES_MAX: usize = TURNS_MAX + LOCKS_MAX;
 /// How many files the nodes of a scenario may save and build.
 pub const FILES_MAX: usize = 8;
 
+/// How many servers of true time there may be: the host, and others beside it.
+pub const HOSTS_MAX: usize = 3;
+
 /// Length of the authentication tag in bytes.
 pub const TAG_LEN: usize = 16;
 

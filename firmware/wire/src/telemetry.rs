@@ -343,6 +343,13 @@ pub enum Event {
         /// Thousandths of a degree Celsius.
         milli_celsius: i32,
     },
+    /// A source of time is outside of what most sources agree on, or is so no more.
+    Falseticker {
+        /// Which.
+        source: NodeId,
+        /// It is outside.
+        lies: bool,
+    },
 }
 
 /// Why a transaction gives back what it holds.

@@ -46,7 +46,12 @@ impl Cluster {
                 self.sides.push(rest);
             }
             Fault::Heal => self.sides = vec![self.ids.clone()],
-            Fault::DropToken | Fault::SetSkew { .. } | Fault::Leap(_) | Fault::TimeServer(_) | Fault::Other(_) => {}
+            Fault::DropToken
+            | Fault::SetSkew { .. }
+            | Fault::Leap(_)
+            | Fault::TimeServer { .. }
+            | Fault::Lie { .. }
+            | Fault::Other(_) => {}
         }
     }
 
@@ -85,7 +90,7 @@ impl Cluster {
 /// Whether a fault disturbs the cluster, so that it needs time to settle.
 #[must_use]
 pub(crate) fn disturbs(fault: &Fault) -> bool {
-    !matches!(fault, Fault::SetSkew { .. } | Fault::Leap(_) | Fault::TimeServer(_))
+    !matches!(fault, Fault::SetSkew { .. } | Fault::Leap(_) | Fault::TimeServer { .. } | Fault::Lie { .. })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use crate::{
     index::Trace,
-    trace::{Course, Event, HOST},
+    trace::{Course, Event, is_host},
 };
 use compasso_wire::config::HANDED_OVER_PPM;
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ fn reference_us(
     let tolerance = trace.setting.tolerance_us() + GRAIN_US;
     let (low, high) = match (trace.setting.host_origin_us, basis.source) {
         (Some(origin), _) => (origin + at, origin + at),
-        (None, HOST) => return None,
+        (None, source) if is_host(source) => return None,
         (None, source) => {
             let synced_us = trace.event(basis.sync).true_us?;
             let lives = timelines.range((source, 0)..=(source, u32::MAX));

@@ -184,6 +184,9 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
         parts.push(format!("bound {} (p99 {}), {kept}", span(bound.median), span(bound.p99)));
     }
     parts.push(format!("{} backward steps", clock.backward_steps));
+    for (source, times) in &clock.falsetickers {
+        parts.push(format!("{source} was found to lie, {}", many(*times, "time")));
+    }
     paragraph(out, &ink.title("Clocks"), 6, &parts.join(" · "));
 }
 

@@ -106,8 +106,11 @@ fn describe(action: &Action) -> String {
         Action::Label { node, .. } => format!("node {node} notes a label"),
         Action::Send { from, to, .. } => format!("node {from} sends a label to {to}"),
         Action::Leap(by) => format!("a leap second is announced: {by:+}"),
-        Action::TimeServer(true) => "the host serves time again".to_owned(),
-        Action::TimeServer(false) => "the host serves time no more".to_owned(),
+        Action::TimeServer { host, serves } => {
+            let how = if *serves { "again" } else { "no more" };
+            format!("{} serves time {how}", host.map_or("the host".to_owned(), |host| format!("host {host}")))
+        }
+        Action::Lie { host, lie } => format!("host {host} {lie}"),
         Action::Read(node) => format!("node {node} reads the cached value"),
         Action::Write(node) => format!("node {node} writes the cached value"),
         Action::Transaction { .. } => "a transaction begins".to_owned(),

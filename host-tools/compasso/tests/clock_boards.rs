@@ -45,7 +45,8 @@ fn told(trace: &Path) -> Vec<Told> {
 const MIDNIGHT: i64 = 1_798_761_600;
 
 /// Berkeley, and the host's time with a leap second of either sign, in three performances; files are saved and built
-/// meanwhile. One datagram in fifty is lost, the coordinator dies and returns, and the host leaves for a while.
+/// meanwhile. One datagram in fifty is lost, the coordinator dies and returns, and the host leaves for a while. In the
+/// last one there are three hosts, one of which lies.
 #[test]
 fn clocks_leap_seconds_and_files_hold_on_emulated_boards() {
     if std::env::var_os("COMPASSO_SKIP_QEMU").is_some_and(|value| value == "1") {
@@ -53,10 +54,11 @@ fn clocks_leap_seconds_and_files_hold_on_emulated_boards() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (name, sync, source, leap) in [
-        ("berkeley", "berkeley", "coordinator", None),
-        ("inserted", "cristian", "host", Some(1)),
-        ("left-out", "cristian", "host", Some(-1)),
+    let liar = "[[step]]\nat = \"6s\"\nlie = { host = 1, by = \"300ms\" }\n";
+    for (name, sync, source, leap, hosts, lie) in [
+        ("berkeley", "berkeley", "coordinator", None, 1, ""),
+        ("inserted", "cristian", "host", Some(1), 1, ""),
+        ("left-out", "disciplined", "host", Some(-1), 3, liar),
     ] {
         let host = leap.map_or(String::new(), |leap| {
             format!(
@@ -66,9 +68,9 @@ fn clocks_leap_seconds_and_files_hold_on_emulated_boards() {
         });
         let text = format!(
             "name = \"{name}\"\nnodes = 5\nseed = 2\nduration = \"18s\"\n\
-             [clock]\nsync = \"{sync}\"\nsource = \"{source}\"\nskew_ppm = {{ uniform = 60 }}\n\
+             [clock]\nsync = \"{sync}\"\nsource = \"{source}\"\nhosts = {hosts}\nskew_ppm = {{ uniform = 60 }}\n\
              [election]\nalgorithm = \"bully\"\n[make]\nworkload = {{ every = \"300ms\" }}\n\
-             [network]\nloss = 0.02\n{host}\
+             [network]\nloss = 0.02\n{host}{lie}\
              [[step]]\nat = \"8s\"\ncrash = 4\n[[step]]\nat = \"11s\"\nrestart = 4\n\
              [expect]\nleader = 4\nviolations = 0\nterms_min = 3\nrebuilds_min = 15\n"
         );
@@ -82,6 +84,8 @@ fn clocks_leap_seconds_and_files_hold_on_emulated_boards() {
         println!("{name}: {} bound {} {}", clock["after_convergence"], clock["bound_us"], make["stamps"]);
         assert_eq!((&clock["backward_steps"], &clock["source"]), (&0.into(), &source.into()), "{name}");
         assert_eq!(make["stamps"]["synchronized"]["missed"], 0, "{name}");
+        let found: Vec<&String> = clock["falsetickers"].as_object().unwrap().keys().collect();
+        assert_eq!(found, if lie.is_empty() { vec![] } else { vec!["host-1"] }, "{name}");
         let told = told(&folder.path().join(name).join("trace.jsonl"));
         for (life, seconds) in &told {
             assert!(seconds.windows(2).all(|pair| pair[0] < pair[1]), "{name}, {life:?}: {seconds:?}");

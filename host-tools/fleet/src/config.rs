@@ -153,7 +153,7 @@ fn read(root: &Section<'_>, folder: &Path, file: &str) -> Result<Fleet, Scenario
 fn board(section: &Section<'_>, earlier: &[Board], has_wifi: bool) -> Result<Board, ScenarioError> {
     section.refuse_unknown(&["node", "image", "probe", "address"], &[])?;
     let node_field = section.require("node", "the board's node id")?;
-    let node = node_field.integer(0..=u64::from(u16::MAX - 1), "a node id")? as u16;
+    let node = node_field.integer(0..=u64::from(NodeId::MEMBER_MAX.0), "a node id")? as u16;
     if earlier.iter().any(|other| other.node == node) {
         return Err(node_field.error(format!("expected every node once; {node} is there twice")));
     }

@@ -68,7 +68,7 @@ fn every_mistake_is_one_line_that_names_its_place() {
         ("bind", "bnid", 5, "host.bnid", "unknown key"),
         ("127.0.0.1:9000", "nowhere", 5, "host.bind", "IPv4"),
         ("127.0.0.1:9000", "[::1]:9000", 5, "host.bind", "IPv4"),
-        ("node = 3", "node = 65535", 8, "board[0].node", "0 to 65534"),
+        ("node = 3", "node = 65535", 8, "board[0].node", "0 to 65532"),
         ("node = 3", "nod = 3", 8, "board[0].nod", "unknown key"),
         ("node = 1", "node = 3", 13, "board[1].node", "3 is there twice"),
         ("node = 1\n", "", 12, "board[1].node", "missing"),

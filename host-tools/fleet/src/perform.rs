@@ -54,7 +54,8 @@ pub fn feasible(scenario: &Scenario) -> Result<(), String> {
             | Action::Label { .. }
             | Action::Send { .. }
             | Action::Leap(_)
-            | Action::TimeServer(_)
+            | Action::TimeServer { .. }
+            | Action::Lie { .. }
             | Action::Read(_)
             | Action::Write(_)
             | Action::Transaction { .. }
@@ -86,7 +87,7 @@ pub fn perform(
     };
     await_boards(fleet, &mut station, &is_interrupted, progress)?;
     let lives = station.talking();
-    let mut stage = Stage { scenario, begun: station.now(), tai_origin_us: None };
+    let stage = Stage { scenario, begun: station.now() };
     stage.begin(&mut station);
     let duration = Duration::from_micros(scenario.duration.0);
     let stop_at = Duration::from_micros(scenario.stop_requests_at().0);
@@ -175,14 +176,13 @@ fn drain(
 struct Stage<'s> {
     scenario: &'s Scenario,
     begun: Duration,
-    tai_origin_us: Option<i64>,
 }
 
 impl Stage<'_> {
-    fn begin(&mut self, station: &mut Station<'_>) {
+    fn begin(&self, station: &mut Station<'_>) {
         if self.scenario.clock.source == TimeSource::Host {
-            self.tai_origin_us = Some(self.scenario.tai_begin_us() - self.begun.as_micros() as i64);
-            station.host().serve_time(self.tai_origin_us);
+            let tai_origin_us = self.scenario.tai_begin_us() - self.begun.as_micros() as i64;
+            station.host().serve_time(tai_origin_us, self.scenario.clock.hosts);
         }
     }
 
@@ -202,9 +202,14 @@ impl Stage<'_> {
                 }
                 Some(Fault::Leap((*by).into()))
             }
-            Action::TimeServer(serves) => {
-                station.host().serve_time(self.tai_origin_us.filter(|_| *serves));
-                Some(Fault::TimeServer(*serves))
+            Action::TimeServer { host, serves } => {
+                station.host().set_serving(*host, *serves);
+                Some(Fault::TimeServer { host: *host, serves: *serves })
+            }
+            Action::Lie { host, lie } => {
+                let now = station.now();
+                station.host().lie(now, *host, *lie);
+                Some(Fault::Lie { host: *host, lie: *lie })
             }
             Action::Crash(_)
             | Action::Restart(_)

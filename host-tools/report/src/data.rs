@@ -190,7 +190,8 @@ fn down(trace: &Trace<'_>, lane: &impl Fn(u16) -> Option<usize>) -> Vec<Value> {
             | Fault::DropToken
             | Fault::SetSkew { .. }
             | Fault::Leap(_)
-            | Fault::TimeServer(_)
+            | Fault::TimeServer { .. }
+            | Fault::Lie { .. }
             | Fault::Other(_) => {}
         }
     }
@@ -209,8 +210,11 @@ fn tell(fault: &Fault) -> String {
         Fault::DropToken => "the token is thrown away".to_owned(),
         Fault::SetSkew { node, ppm } => format!("the crystal of {node} is bent to {ppm} ppm"),
         Fault::Leap(by) => format!("a leap second is announced: {by:+}"),
-        Fault::TimeServer(true) => "the host serves time again".to_owned(),
-        Fault::TimeServer(false) => "the host serves time no more".to_owned(),
+        Fault::TimeServer { host, serves } => {
+            let how = if *serves { "again" } else { "no more" };
+            format!("{} serves time {how}", host.map_or("the host".to_owned(), |host| format!("host {host}")))
+        }
+        Fault::Lie { host, lie } => format!("host {host} {lie}"),
         Fault::Other(map) => Value::Object(map.clone()).to_string(),
     }
 }

@@ -71,6 +71,10 @@ fn catalogue() -> Vec<Sort> {
     const TRANSACTIONS: &str = "violations = 0\ngaps = 0\ntransactions_min = 200";
     const HOST: &str = "[[step]]\nat = \"5s\"\nleap = 1\n[[step]]\nat = \"9s\"\ntime_server = false\n\
                         [[step]]\nat = \"14s\"\ntime_server = true\n";
+    const LIAR: &str = "[[step]]\nat = \"4s\"\nlie = { host = 2, by = \"80ms\" }\n[[step]]\nat = \"7s\"\n\
+                        time_server = { host = 0, serves = false }\n[[step]]\nat = \"12s\"\n\
+                        time_server = { host = 0, serves = true }\n[[step]]\nat = \"14s\"\n\
+                        lie = { host = 2, ppm = 200 }\n";
     vec![
         ("turns: token-ring", "bully", turns("token-ring"), ENTRIES),
         ("turns: central", "ring", turns("central"), ENTRIES),
@@ -106,6 +110,12 @@ fn catalogue() -> Vec<Sort> {
             "hirschberg-sinclair",
             clock("sync = \"cristian\"", "[make]\nworkload = { every = \"250ms\" }\n"),
             "violations = 0\ngaps = 0\nrebuilds_min = 40",
+        ),
+        (
+            "clock: three hosts, one lies",
+            "bully",
+            clock("sync = \"disciplined\"\nsource = \"host\"\nhosts = 3", LIAR),
+            "violations = 0\ngaps = 0",
         ),
     ]
 }

@@ -65,7 +65,8 @@ impl Scenario {
             | Action::Partition(_)
             | Action::Heal
             | Action::DropToken
-            | Action::TimeServer(_) => Vec::new(),
+            | Action::TimeServer { .. }
+            | Action::Lie { .. } => Vec::new(),
         }
     }
 }

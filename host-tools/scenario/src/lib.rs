@@ -8,6 +8,7 @@ mod command;
 mod deadlock;
 mod error;
 pub mod faults;
+pub mod hosts;
 mod make;
 mod model;
 mod node;

@@ -70,6 +70,8 @@ pub struct Clock {
     pub skew_ppm: Vec<f64>,
     /// Who has the time.
     pub source: TimeSource,
+    /// How many hosts have it, where hosts do.
+    pub hosts: u8,
     /// How a clock that is wrong is made right.
     pub adjustment: Adjustment,
 }

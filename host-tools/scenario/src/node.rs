@@ -48,6 +48,7 @@ impl Scenario {
             detector: self.election.detector,
             mutex: self.mutex.algorithm.clone(),
             time_source: self.clock.source,
+            hosts: self.clock.hosts,
             adjustment: self.clock.adjustment,
             resources: self.mutex.resources,
             locks: self.locks,

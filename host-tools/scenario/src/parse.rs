@@ -3,7 +3,7 @@
 use crate::{
     deadlock,
     error::ScenarioError,
-    make,
+    hosts, make,
     model::{Clock, Election, Expect, Mutex, NODE_PPM_MAX, Names, Network, Origin, Scenario, clock_name, uniform_ppm},
     reader::{self, Field, Section},
     services,
@@ -12,7 +12,7 @@ use crate::{
 };
 use compasso_algorithms::mutex::voting_sets::{self, Flaw};
 use compasso_wire::{
-    Duration, NodeSet,
+    Duration, NodeId, NodeSet,
     config::{Adjustment, ClockChoice, DetectorChoice, ElectionChoice, MutexChoice, TimeSource, Timing, Workload},
     limits::{MEMBERS_MAX, TURNS_MAX},
 };
@@ -156,7 +156,7 @@ fn ids(root: &Section<'_>) -> Result<Vec<u16>, ScenarioError> {
         (None, Some(field)) => {
             let mut ids = Vec::new();
             for item in field.list("a list of ids in ring order")? {
-                let id = item.integer(0..=u64::from(u16::MAX) - 1, "an id")? as u16;
+                let id = item.integer(0..=u64::from(NodeId::MEMBER_MAX.0), "an id")? as u16;
                 if ids.contains(&id) {
                     return Err(item.error(format!("expected unique ids; {id} occurs twice")));
                 }
@@ -175,11 +175,12 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
         sync: ClockChoice::None,
         skew_ppm: vec![0.0; ids.len()],
         source: TimeSource::Coordinator,
+        hosts: 1,
         adjustment: Adjustment::Slew,
     };
     let Some(section) = section(root, "clock")? else { return Ok((clock, None)) };
     clock.sync = ClockChoice::Disciplined;
-    section.refuse_unknown(&["sync", "skew_ppm", "source", "adjust"], &[])?;
+    section.refuse_unknown(&["sync", "skew_ppm", "source", "hosts", "adjust"], &[])?;
     if let Some(field) = section.get("sync") {
         clock.sync = field.choose(
             &[
@@ -200,6 +201,7 @@ fn clock(root: &Section<'_>, ids: &[u16], seed: u64) -> Result<(Clock, Option<f6
             )));
         }
     }
+    clock.hosts = hosts::count(&section, clock.sync, clock.source)?;
     if let Some(field) = section.get("adjust") {
         clock.adjustment = field.choose(&[("slew", Adjustment::Slew), ("step", Adjustment::Step)], &[])?;
         if clock.adjustment == Adjustment::Step && clock.sync == ClockChoice::Disciplined {

@@ -2,6 +2,7 @@
 
 use crate::{
     error::ScenarioError,
+    hosts::Lie,
     model::{NODE_PPM_MAX, Scenario},
     reader::Section,
     span::format_duration,
@@ -105,8 +106,20 @@ pub enum Action {
     },
     /// A leap second is announced: 1 adds a second, −1 leaves one out.
     Leap(i8),
-    /// The host serves true time from here on, or does so no more.
-    TimeServer(bool),
+    /// A host serves true time from here on, or does so no more.
+    TimeServer {
+        /// Which; all of them if none is named.
+        host: Option<u8>,
+        /// It does.
+        serves: bool,
+    },
+    /// A host tells another time than the true one from here on.
+    Lie {
+        /// Which.
+        host: u8,
+        /// How. It replaces an earlier lie.
+        lie: Lie,
+    },
     /// A node reads the cached value.
     Read(u16),
     /// A node writes the cached value.
@@ -134,7 +147,7 @@ pub enum Action {
     },
 }
 
-const ACTIONS: [&str; 23] = [
+const ACTIONS: [&str; 24] = [
     "crash",
     "restart",
     "pause",
@@ -153,6 +166,7 @@ const ACTIONS: [&str; 23] = [
     "snapshot",
     "leap",
     "time_server",
+    "lie",
     "transaction",
     "read",
     "write",
@@ -219,11 +233,11 @@ fn action(section: &Section<'_>, name: &str, scenario: &mut Scenario) -> Result<
             (true, _) => Action::DropToken,
             (false, _) => return Err(field.error("expected true (leave the step out otherwise)")),
         },
-        "leap" | "time_server" if scenario.clock.source != TimeSource::Host => {
+        "leap" | "time_server" | "lie" if scenario.clock.source != TimeSource::Host => {
             return Err(field.error(format!("expected no `{name}` step without [clock] source = \"host\"")));
         }
         "leap" => leap(&field)?,
-        "time_server" => Action::TimeServer(field.boolean()?),
+        "time_server" | "lie" => crate::hosts::action(&field, name, scenario)?,
         "lock" => {
             let lock = field.table("a table like { node = 0, hold = \"10ms\" }")?;
             lock.refuse_unknown(&["node", "resource", "hold", "lamport"], &[])?;
@@ -383,7 +397,8 @@ pub(crate) fn check_order(steps: &[(Step, Section<'_>)]) -> Result<(), ScenarioE
             | Action::Heal
             | Action::DropToken
             | Action::Leap(_)
-            | Action::TimeServer(_)
+            | Action::TimeServer { .. }
+            | Action::Lie { .. }
             | Action::Transaction { .. } => continue,
         };
         let condition = *conditions.get(&id).unwrap_or(&Condition::Running);

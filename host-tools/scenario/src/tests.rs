@@ -1,6 +1,6 @@
 //! Every error names its line and what was expected; every good file means what it says.
 
-use super::*;
+use super::{hosts::Lie, *};
 use compasso_wire::{
     Duration, Key,
     config::{ClockChoice, MutexChoice, Stored},
@@ -134,10 +134,53 @@ fn time_from_the_host_needs_a_clock_that_follows_a_server() {
     let scenario = good(&format!("{HEAD}{host}leap = -1\n[[step]]\nat = \"2s\"\ntime_server = false\n"));
     assert_eq!(
         (scenario.steps[0].action.clone(), scenario.steps[1].action.clone()),
-        (Action::Leap(-1), Action::TimeServer(false))
+        (Action::Leap(-1), Action::TimeServer { host: None, serves: false })
     );
     let midnight = scenario.leap(&scenario.steps[0]).map(|leap| leap.at.0);
     assert_eq!(midnight, Some(scenario.tai_begin_us() + 3_000_000), "announced 2 s ahead");
+}
+
+#[test]
+fn several_hosts_and_their_lies_are_read_and_what_cannot_be_is_refused() {
+    let clock = |more: &str| format!("[clock]\nsource = \"host\"\n{more}");
+    let step = |action: &str| format!("{}[[step]]\nat = \"1s\"\n{action}\n", clock("hosts = 3\n"));
+    refuses(&clock("hosts = 4\n"), 5, "clock.hosts", "how many hosts have the time (a number from 1 to 3), found 4");
+    refuses(&clock("hosts = 0\n"), 5, "clock.hosts", "from 1 to 3");
+    refuses("[clock]\nhosts = 2\n", 4, "clock.hosts", "only that clock asks several hosts");
+    let cristian = "[clock]\nsync = \"cristian\"\nsource = \"host\"\nhosts = 3\n";
+    refuses(cristian, 6, "clock.hosts", "expected 1 without sync = \"disciplined\"");
+    refuses("[[step]]\nat = \"1s\"\nlie = { host = 0, ppm = 1 }\n", 5, "step[0].lie", "without [clock] source");
+    refuses(
+        &step("lie = { host = 3, by = \"1ms\" }"),
+        8,
+        "step[0].lie.host",
+        "the number of a host (a number from 0 to 2)",
+    );
+    refuses(&step("lie = { by = \"1ms\" }"), 8, "step[0].lie.host", "missing; expected the number of a host");
+    refuses(&step("lie = { host = 1 }"), 8, "step[0].lie", "expected `by`");
+    refuses(
+        &step("lie = { host = 1, to = \"1ms\" }"),
+        8,
+        "step[0].lie.to",
+        "unknown key; expected one of: host, by, ppm",
+    );
+    refuses(&step("lie = { host = 1, by = \"--1ms\" }"), 8, "step[0].lie.by", "expected a duration");
+    refuses(&step("lie = { host = 1, by = \"-25h\" }"), 8, "step[0].lie.by", "at most 24h");
+    refuses(&step("lie = { host = 1, ppm = 1001 }"), 8, "step[0].lie.ppm", "from -1000 to 1000");
+    refuses(&step("lie = 80"), 8, "step[0].lie", "expected a table like { host = 1");
+    refuses(&step("time_server = { host = 1 }"), 8, "step[0].time_server.serves", "missing; expected true or false");
+    refuses(&step("time_server = { host = 9, serves = true }"), 8, "step[0].time_server.host", "from 0 to 2");
+    let late = step("lie = { host = 1, ppm = 1 }").replace("1s", "9h");
+    refuses(&late, 7, "step[0].at", "expected a moment within the run");
+    let done = |action: &str| good(&format!("{HEAD}{}", step(action))).steps[0].action.clone();
+    let lie = |by_us, ppm| Action::Lie { host: 1, lie: Lie { by_us, ppm } };
+    assert_eq!(done("lie = { host = 1, by = \"-80ms\" }"), lie(-80_000, 0.0));
+    assert_eq!(done("lie = { host = 1, by = \"0ms\" }"), lie(0, 0.0));
+    assert_eq!(done("lie = { host = 1, by = \"2s\", ppm = -200 }"), lie(2_000_000, -200.0));
+    let left = Action::TimeServer { host: Some(2), serves: false };
+    assert_eq!(done("time_server = { host = 2, serves = false }"), left);
+    assert_eq!(good(&format!("{HEAD}{}", clock(""))).clock.hosts, 1);
+    assert_eq!(Lie { by_us: 5, ppm: -200.0 }.after(Duration(1_000_000)), -195);
 }
 
 #[test]
@@ -192,6 +235,7 @@ fn a_cluster_has_two_to_sixty_four_different_nodes() {
     assert!(error("duration = \"1s\"\nids = [1, 2, 1]\n").contains(":2: ids[2]: expected unique ids; 1 occurs twice"));
     assert!(error("duration = \"1s\"\nids = [1]\n").contains(":2: ids: expected 2 to 64 ids"));
     assert!(error("duration = \"1s\"\nids = [1, 65535]\n").contains("ids[1]: expected an id"));
+    assert!(error("duration = \"1s\"\nids = [1, 65533]\n").contains("0 to 65532"), "that one is a host");
 }
 
 #[test]

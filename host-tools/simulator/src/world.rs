@@ -12,7 +12,7 @@ use compasso_scenario::{
     mix,
 };
 use compasso_wire::{
-    Duration, Instant, Key,
+    Duration, Instant, Key, NodeId,
     config::{Stored, TimeSource},
     message::Command,
 };
@@ -39,7 +39,7 @@ pub struct Run {
 enum Due {
     Boot { position: usize },
     Datagram { to: usize, bytes: Vec<u8> },
-    ToHost { bytes: Vec<u8> },
+    ToHost { host: usize, bytes: Vec<u8> },
     Wake { position: usize, generation: u64 },
     Step(usize),
     StopWorkload,
@@ -69,8 +69,8 @@ struct World<'a> {
     dice: Dice,
     faults: Faults,
     sides: Sides,
-    /// The host, where it serves true time.
-    host: Option<Host>,
+    /// Those that serve true time.
+    hosts: Vec<Host>,
     trace: Vec<TraceEvent>,
     stage_seq: u64,
     network: NetworkStats,
@@ -139,13 +139,11 @@ impl<'a> World<'a> {
         for (to, from) in key.iter_mut().zip(halves.iter().flat_map(|half| half.to_le_bytes())) {
             *to = from;
         }
-        let host = (scenario.clock.source == TimeSource::Host).then(|| {
-            let config = scenario.node_config(scenario.ids[0], 1, Stored::default(), Key(key));
-            Host::new(scenario, Key(key), config.cluster)
-        });
+        let hosts = if scenario.clock.source == TimeSource::Host { usize::from(scenario.clock.hosts) } else { 0 };
+        let cluster = scenario.node_config(scenario.ids[0], 1, Stored::default(), Key(key)).cluster;
         World {
             scenario,
-            host,
+            hosts: (0..hosts).map(|number| Host::new(scenario, number, Key(key), cluster)).collect(),
             key: Key(key),
             now_ns: 0,
             due: BTreeMap::new(),
@@ -181,7 +179,7 @@ impl<'a> World<'a> {
         match due {
             Due::Boot { position } => self.boot(position),
             Due::Datagram { to, bytes } => self.arrive(to, bytes),
-            Due::ToHost { bytes } => self.ask_host(&bytes),
+            Due::ToHost { host, bytes } => self.ask_host(host, &bytes),
             Due::Wake { position, generation } => {
                 let board = &self.boards[position];
                 if board.generation == generation && !board.paused {
@@ -246,9 +244,10 @@ impl<'a> World<'a> {
 
     fn depart(&mut self, from: usize, to: u16, bytes: Vec<u8>) {
         let Some(to) = self.scenario.ids.iter().position(|id| *id == to) else {
-            if let Some(host) = &mut self.host {
+            let number = NodeId(to).host_number().unwrap_or(0);
+            if let Some(host) = self.hosts.get_mut(number) {
                 let at = self.now_ns + host.delay_ns();
-                self.schedule(at, Due::ToHost { bytes });
+                self.schedule(at, Due::ToHost { host: number, bytes });
             }
             return;
         };
@@ -267,8 +266,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn ask_host(&mut self, bytes: &[u8]) {
-        let Some(host) = &mut self.host else { return };
+    fn ask_host(&mut self, host: usize, bytes: &[u8]) {
+        let Some(host) = self.hosts.get_mut(host) else { return };
         if let Some((to, bytes)) = host.answer(self.now_ns, bytes) {
             let at = self.now_ns + host.delay_ns();
             let to = self.position(to);
@@ -323,16 +322,23 @@ impl<'a> World<'a> {
                 self.tell(Event::Fault(Fault::SetSkew { node, ppm }));
             }
             Action::Leap(by) => {
-                if let Some(host) = &mut self.host {
-                    host.leap = self.scenario.leap(&self.scenario.steps[step]);
-                }
+                let leap = self.scenario.leap(&self.scenario.steps[step]);
+                self.hosts.iter_mut().for_each(|host| host.server.leap = leap);
                 self.tell(Event::Fault(Fault::Leap(by.into())));
             }
-            Action::TimeServer(serves) => {
-                if let Some(host) = &mut self.host {
-                    host.serves = serves;
+            Action::TimeServer { host, serves } => {
+                let named = |number: usize| host.is_none_or(|host| usize::from(host) == number);
+                for (_, host) in self.hosts.iter_mut().enumerate().filter(|(number, _)| named(*number)) {
+                    host.server.serves = serves;
                 }
-                self.tell(Event::Fault(Fault::TimeServer(serves)));
+                self.tell(Event::Fault(Fault::TimeServer { host, serves }));
+            }
+            Action::Lie { host, lie } => {
+                let now = Duration(self.now_ns / 1000);
+                if let Some(host) = self.hosts.get_mut(usize::from(host)) {
+                    host.server.lie(now, lie);
+                }
+                self.tell(Event::Fault(Fault::Lie { host, lie }));
             }
             Action::Lock { .. }
             | Action::Elect(_)

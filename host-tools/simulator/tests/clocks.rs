@@ -36,7 +36,7 @@ fn weather(clock: &str, extra: impl Fn(u64) -> String) {
                 Event::Fault(Fault::Crash(_)) => "crashes",
                 Event::Fault(Fault::Pause(_)) => "pauses",
                 Event::Fault(Fault::Partition(_)) => "partitions",
-                Event::Fault(Fault::TimeServer(false)) => "host left",
+                Event::Fault(Fault::TimeServer { serves: false, .. }) => "host left",
                 _ => continue,
             };
             *totals.entry(what).or_default() += 1;

@@ -5,8 +5,9 @@
 //! once and in order; nothing is believed from a life that has not proven to be the present one.
 
 use crate::anchor::Reading;
+use compasso_scenario::hosts::{Lie, TimeServer};
 use compasso_wire::{
-    Body, ClusterTime, Header, Instant, Key, Leap, NodeId, Observation, Refusal, Vector,
+    Body, Header, Key, Leap, NodeId, Observation, Refusal, Vector,
     limits::DATAGRAM_MAX,
     message::{Challenge, Command, Telemetry},
     replay::ReplayWindow,
@@ -50,9 +51,10 @@ pub struct Host {
     peers: Vec<Peer>,
     transmits: VecDeque<(NodeId, Vec<u8>)>,
     batches: VecDeque<Batch>,
-    /// True time when the host's own clock was at zero, while that is served.
+    /// True time when the host's own clock was at zero, if that is served.
     tai_origin_us: Option<i64>,
-    leap: Option<Leap>,
+    /// What it says of the time, and then what each of the hosts beside it says: all of them live here.
+    servers: Vec<TimeServer>,
 }
 
 struct Peer {
@@ -134,18 +136,35 @@ impl Host {
             transmits: VecDeque::new(),
             batches: VecDeque::new(),
             tai_origin_us: None,
-            leap: None,
+            servers: Vec::new(),
         }
     }
 
-    /// Serves true time from here on, which was `tai_origin_us` when the host's clock was at zero; or no more.
-    pub fn serve_time(&mut self, tai_origin_us: Option<i64>) {
-        self.tai_origin_us = tai_origin_us;
+    /// Serves true time from here on, which was `tai_origin_us` when the host's clock was at zero, as so many hosts.
+    pub fn serve_time(&mut self, tai_origin_us: i64, hosts: u8) {
+        self.tai_origin_us = Some(tai_origin_us);
+        let server = |number| TimeServer::new(number, self.key.clone(), self.cluster, self.incarnation);
+        self.servers = (0..usize::from(hosts)).map(server).collect();
+    }
+
+    /// This host, or all of them, serves true time from here on, or does so no more.
+    pub fn set_serving(&mut self, host: Option<u8>, serves: bool) {
+        let named = |number: usize| host.is_none_or(|host| usize::from(host) == number);
+        for (_, server) in self.servers.iter_mut().enumerate().filter(|(number, _)| named(*number)) {
+            server.serves = serves;
+        }
+    }
+
+    /// This host lies like this from here on.
+    pub fn lie(&mut self, now: Duration, host: u8, lie: Lie) {
+        if let Some(server) = self.servers.get_mut(usize::from(host)) {
+            server.lie(micros(now), lie);
+        }
     }
 
     /// Tells of a leap second with the time.
     pub fn announce(&mut self, leap: Leap) {
-        self.leap = Some(leap);
+        self.servers.iter_mut().for_each(|server| server.leap = Some(leap));
     }
 
     /// Takes a datagram.
@@ -154,7 +173,10 @@ impl Host {
     /// Why it was refused. A refusal may still be answered: with a challenge.
     pub fn handle(&mut self, now: Duration, datagram: &[u8]) -> Result<(), Refusal> {
         let known = |id| self.peers.iter().any(|peer| peer.id == id);
-        let opened = compasso_wire::open(&self.key, self.cluster, NodeId::HOST, known, datagram)?;
+        let opened = match compasso_wire::open(&self.key, self.cluster, NodeId::HOST, known, datagram) {
+            Err(Refusal::Forged) => return self.ask_others(now, datagram),
+            opened => opened?,
+        };
         let header = opened.header;
         let Some(index) = self.peers.iter().position(|peer| peer.id == header.sender) else {
             return Err(Refusal::NotAMember(header.sender));
@@ -254,6 +276,23 @@ impl Host {
         Some((trusted.incarnation, trusted.next.record()))
     }
 
+    /// What is not for the host itself may be for one of those beside it: the tag tells.
+    fn ask_others(&mut self, now: Duration, datagram: &[u8]) -> Result<(), Refusal> {
+        let Some(origin_us) = self.tai_origin_us else { return Err(Refusal::Forged) };
+        let peers = &self.peers;
+        let is_member = |id| peers.iter().any(|peer| peer.id == id);
+        for server in self.servers.iter_mut().skip(1) {
+            match server.answer(micros(now), origin_us, is_member, datagram) {
+                Err(Refusal::Forged) => {}
+                answer => {
+                    self.transmits.extend(answer?);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Refusal::Forged)
+    }
+
     fn deliver(&mut self, now: Duration, index: usize, body: Body<'_>) -> Result<(), Refusal> {
         match body {
             Body::Telemetry(telemetry) => self.telemetry(now, index, &telemetry),
@@ -268,21 +307,11 @@ impl Host {
                 Ok(())
             }
             Body::TimeRequest { sent } => {
-                let Some(origin_us) = self.tai_origin_us else { return Ok(()) };
-                let now_us = now.as_micros() as u64;
-                let to = self.peers[index].id;
-                self.send(
-                    to,
-                    &Body::TimeReply {
-                        echo: sent,
-                        cluster: ClusterTime(origin_us + now_us as i64),
-                        handling_us: 0,
-                        sent: Instant(now_us),
-                        error_us: 0,
-                        is_set: true,
-                        leap: self.leap,
-                    },
-                );
+                let reply = self.tai_origin_us.zip(self.servers.first());
+                let reply = reply.and_then(|(origin_us, server)| server.reply(micros(now), origin_us, sent));
+                if let Some(reply) = reply {
+                    self.send(self.peers[index].id, &reply);
+                }
                 Ok(())
             }
             Body::Proof(_) => Ok(()), // An answer to a challenge that was sent twice.
@@ -381,6 +410,10 @@ impl Host {
         let datagram = compasso_wire::seal(&self.key, &header, to, body, &mut buffer).to_vec();
         self.transmits.push_back((to, datagram));
     }
+}
+
+fn micros(span: Duration) -> compasso_wire::Duration {
+    compasso_wire::Duration(span.as_micros() as u64)
 }
 
 fn read_records(telemetry: &Telemetry<'_>) -> Result<Vec<Observation>, Refusal> {

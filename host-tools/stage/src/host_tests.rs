@@ -1,5 +1,5 @@
 use super::*;
-use compasso_wire::Event;
+use compasso_wire::{ClusterTime, Event, Instant};
 
 const NODE: NodeId = NodeId(3);
 const NOW: Duration = Duration::from_secs(1);
@@ -16,6 +16,10 @@ impl Board {
     }
 
     fn say(&mut self, body: &Body<'_>) -> Vec<u8> {
+        self.say_to(NodeId::HOST, body)
+    }
+
+    fn say_to(&mut self, to: NodeId, body: &Body<'_>) -> Vec<u8> {
         self.sequence += 1;
         let header = Header {
             cluster: 7,
@@ -26,7 +30,7 @@ impl Board {
             lamport: 1,
             vector: Vector::default(),
         };
-        compasso_wire::seal(&key(), &header, NodeId::HOST, body, &mut [0; DATAGRAM_MAX]).to_vec()
+        compasso_wire::seal(&key(), &header, to, body, &mut [0; DATAGRAM_MAX]).to_vec()
     }
 
     /// Says something, is challenged, proves itself.
@@ -220,12 +224,43 @@ fn the_host_tells_true_time_while_it_serves_it() {
         sent(host)
     };
     assert_eq!(ask(&mut host), [], "nobody said that it has the time");
-    host.serve_time(Some(700));
+    host.serve_time(700, 1);
     let leap = Leap { at: ClusterTime(9), by: -1 };
     host.announce(leap);
     assert_eq!(ask(&mut host), [Said::Time(ClusterTime(1_000_700), Some(leap))]);
-    host.serve_time(None);
+    host.set_serving(None, false);
     assert_eq!(ask(&mut host), []);
+}
+
+#[test]
+fn hosts_beside_the_first_tell_the_time_and_nothing_else() {
+    let (mut host, mut board) = (host(), Board::boot(1));
+    let question = Body::TimeRequest { sent: Instant(5) };
+    let [first, second, third] = [0, 1, 2].map(NodeId::host);
+    let mut ask = |host: &mut Host, to: NodeId, body: &Body<'_>| {
+        let taken = host.handle(NOW, &board.say_to(to, body));
+        let heard = host.poll_transmit().map(|(_, datagram)| {
+            let opened = compasso_wire::open(&key(), 7, NODE, |id| id == to, &datagram).unwrap();
+            match opened.body {
+                Body::TimeReply { cluster, .. } => cluster.0,
+                Body::Proof(challenge) => i64::from(challenge.count),
+                other => panic!("{other:?}"),
+            }
+        });
+        (taken, heard)
+    };
+    assert_eq!(ask(&mut host, second, &question), (Err(Refusal::Forged), None), "there is no such host");
+    host.serve_time(700, 3);
+    assert_eq!(ask(&mut host, second, &question), (Ok(()), Some(1_000_700)));
+    assert_eq!(ask(&mut host, third, &Body::Challenge(Challenge { incarnation: 1, count: 44 })), (Ok(()), Some(44)));
+    assert_eq!(ask(&mut host, third, &Body::Alive), (Err(Refusal::Unexpected), None));
+    host.lie(NOW, 1, Lie { by_us: -80_000, ppm: 0.0 });
+    assert_eq!(ask(&mut host, second, &question), (Ok(()), Some(920_700)));
+    assert_eq!(ask(&mut host, third, &question), (Ok(()), Some(1_000_700)), "only one lies");
+    host.set_serving(Some(1), false);
+    assert_eq!(ask(&mut host, second, &question), (Ok(()), None));
+    assert_eq!(ask(&mut host, third, &question), (Ok(()), Some(1_000_700)));
+    assert_eq!(ask(&mut host, first, &Body::Challenge(Challenge { incarnation: 1, count: 3 })).1, Some(3));
 }
 
 /// The host was started anew, and the board has gone on with its life.

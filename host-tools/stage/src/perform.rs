@@ -136,7 +136,6 @@ pub fn perform_on<B: Boards>(
         collector: Collector::new(&scenario.names),
         seats: scenario.ids.iter().map(seat).collect(),
         workload_stopped: false,
-        tai_origin_us: None,
         is_complete: false,
         looked_at: Duration::ZERO,
         refused: BTreeMap::new(),
@@ -164,8 +163,6 @@ struct Stage<'s, B> {
     collector: Collector,
     seats: Vec<Seat>,
     workload_stopped: bool,
-    /// True time when the stage's clock was at zero, if the host serves that.
-    tai_origin_us: Option<i64>,
     /// Everything was performed: the trace may say that it ended as planned.
     is_complete: bool,
     looked_at: Duration,
@@ -184,8 +181,7 @@ impl<B: Boards> Stage<'_, B> {
         let begun_us = self.now().as_micros() as i64;
         self.collector.headline(scenario_event_begun(self.scenario, B::NAME, begun_us));
         if self.scenario.clock.source == TimeSource::Host {
-            self.tai_origin_us = Some(self.scenario.tai_begin_us() - begun_us);
-            self.host.serve_time(self.tai_origin_us);
+            self.host.serve_time(self.scenario.tai_begin_us() - begun_us, self.scenario.clock.hosts);
         }
         if (0..self.seats.len()).all(|position| self.boards.incarnation(position).is_none()) {
             return Ok(()); // Nobody is left to perform; the failures say why.
@@ -333,9 +329,13 @@ impl<B: Boards> Stage<'_, B> {
                 }
                 Some(Fault::Leap((*by).into()))
             }
-            Action::TimeServer(serves) => {
-                self.host.serve_time(self.tai_origin_us.filter(|_| *serves));
-                Some(Fault::TimeServer(*serves))
+            Action::TimeServer { host, serves } => {
+                self.host.set_serving(*host, *serves);
+                Some(Fault::TimeServer { host: *host, serves: *serves })
+            }
+            Action::Lie { host, lie } => {
+                self.host.lie(now, *host, *lie);
+                Some(Fault::Lie { host: *host, lie: *lie })
             }
             Action::Lock { .. }
             | Action::Elect(_)

@@ -33,6 +33,8 @@ pub enum AskingCommand {
     Follow {
         /// The server.
         server: Option<NodeId>,
+        /// The first question after so long.
+        after: Duration,
     },
     /// From one question to the next.
     Pace {
@@ -93,10 +95,10 @@ impl Algorithm for Asking {
 
     fn handle_command(&mut self, command: AskingCommand, cx: &mut Cx<'_>) {
         match command {
-            AskingCommand::Follow { server } => {
+            AskingCommand::Follow { server, after } => {
                 self.server = server;
                 self.since = cx.now;
-                self.ask_at = server.map(|_| cx.now);
+                self.ask_at = server.map(|_| cx.now + after);
             }
             AskingCommand::Pace { every } => {
                 self.every = every;
@@ -162,9 +164,9 @@ mod tests {
     fn questions_keep_the_pace_whether_answers_come_or_not() {
         let mut asking = Asking::new();
         at(&mut asking, 1000, |asking, cx| {
-            asking.handle_command(AskingCommand::Follow { server: Some(SERVER) }, cx);
+            asking.handle_command(AskingCommand::Follow { server: Some(SERVER), after: Duration::ZERO }, cx);
             asking.handle_command(AskingCommand::Pace { every: Duration(500) }, cx);
-            asking.handle_command(AskingCommand::Follow { server: Some(SERVER) }, cx);
+            asking.handle_command(AskingCommand::Follow { server: Some(SERVER), after: Duration::ZERO }, cx);
         });
         let asked: Vec<u64> =
             (1000..4000).filter(|now| at(&mut asking, *now, |asking, cx| asking.handle_timeout(cx)).0 > 0).collect();
@@ -175,7 +177,7 @@ mod tests {
     fn only_answers_of_this_server_to_questions_since_it_is_followed_count() {
         let mut asking = Asking::new();
         at(&mut asking, 1000, |asking, cx| {
-            asking.handle_command(AskingCommand::Follow { server: Some(SERVER) }, cx);
+            asking.handle_command(AskingCommand::Follow { server: Some(SERVER), after: Duration::ZERO }, cx);
         });
         let mut taken = |from: NodeId, echo: u64, now: u64| {
             at(&mut asking, now, |asking, cx| asking.handle_message(from, reply(echo, now), cx)).1

@@ -11,6 +11,6 @@ pub mod utc;
 pub use asking::Asking;
 pub use berkeley::Berkeley;
 pub use cristian::Cristian;
-pub use disciplined::Disciplined;
+pub use disciplined::{Disciplined, Ensemble};
 pub use software_clock::SoftwareClock;
 pub use utc::{LeapTable, Utc};

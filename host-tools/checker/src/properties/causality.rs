@@ -3,8 +3,11 @@
 //! gap of the sender's stream is not checked.
 
 use super::unique;
-use crate::{findings::Findings, index::Trace, trace::Event};
-use compasso_wire::NodeId;
+use crate::{
+    findings::Findings,
+    index::Trace,
+    trace::{Event, is_host},
+};
 use std::collections::HashMap;
 
 pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
@@ -20,7 +23,7 @@ pub(super) fn check(trace: &Trace<'_>, findings: &mut Findings) {
             own_stamps(trace, *node, previous, index, findings);
             // The host's commands come from outside the experiment: it sends no trace.
             if let Event::Recv { from, from_inc, .. } = &trace.event(index).event
-                && *from != NodeId::HOST.0
+                && !is_host(*from)
             {
                 receive(trace, *node, previous, index, (*from, *from_inc), findings);
                 if trace.setting.known && trace.setting.hardening {

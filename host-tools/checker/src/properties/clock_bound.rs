@@ -4,7 +4,7 @@ use crate::{
     findings::Findings,
     index::Trace,
     intervals::Claim,
-    trace::{Event, Fault, HOST},
+    trace::{Event, Fault, is_host},
 };
 
 /// What TAI is ahead of UTC before any leap second that a run announces.
@@ -21,7 +21,7 @@ pub(super) fn check(trace: &Trace<'_>, claims: &[Claim], findings: &mut Findings
             told = Some(claim.sync);
             let event = trace.event(claim.index);
             let node = event.node_id().unwrap_or_default();
-            let source = if claim.source == HOST || trace.setting.host_origin_us.is_some() {
+            let source = if is_host(claim.source) || trace.setting.host_origin_us.is_some() {
                 "true time".to_owned()
             } else {
                 format!("the clock of {}", claim.source)
@@ -29,7 +29,7 @@ pub(super) fn check(trace: &Trace<'_>, claims: &[Claim], findings: &mut Findings
             findings.violation(
                 "clock-bound",
                 event.at_us(),
-                super::unique([node, claim.source].into_iter().filter(|id| *id != HOST)),
+                super::unique([node, claim.source].into_iter().filter(|id| !is_host(*id))),
                 format!("{source} was {outside} us outside the interval of {node}, which claimed {} us", claim.half_us),
                 trace.names(&[claim.sync, claim.index]),
             );

@@ -9,11 +9,11 @@ use super::{
 use crate::{
     index::Trace,
     intervals::Claim,
-    trace::{Event, TraceEvent},
+    trace::{Event, TraceEvent, host_name},
 };
 use compasso_algorithms::time::SoftwareClock;
 use compasso_scenario::{Scenario, clock_name};
-use compasso_wire::{ClusterTime, Instant};
+use compasso_wire::{ClusterTime, Instant, NodeId};
 use std::collections::BTreeMap;
 
 /// Distance of two samples.
@@ -70,10 +70,23 @@ pub(super) fn section(
         bound_us: RoundTrip::of(claims.iter().map(|claim| claim.half_us).collect()),
         bound_broken: claims.iter().any(|claim| claim.outside_us.is_some()).then(|| broken(claims)),
         backward_steps: backward_steps(trace),
+        falsetickers: falsetickers(trace),
         skew_ppm: scenario.ids.iter().map(|id| (*id, skew(scenario, trace, *id))).collect(),
         messages: messages.clock(),
         syncs,
     }
+}
+
+fn falsetickers(trace: &Trace<'_>) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for event in trace.events {
+        if let Event::Falseticker { source, lies: true } = event.event
+            && let Some(number) = NodeId(source).host_number()
+        {
+            *found.entry(host_name(number)).or_default() += 1;
+        }
+    }
+    found
 }
 
 fn broken(claims: &[Claim]) -> u64 {

@@ -167,7 +167,9 @@ fn fault_fields(fault: &Fault) -> Map<String, Value> {
         Fault::DropToken => json!({ "drop_token": true }),
         Fault::SetSkew { node, ppm } => json!({ "set_skew": { "node": node, "ppm": ppm } }),
         Fault::Leap(by) => json!({ "leap": by }),
-        Fault::TimeServer(serves) => json!({ "time_server": serves }),
+        Fault::TimeServer { host: None, serves } => json!({ "time_server": serves }),
+        Fault::TimeServer { host, serves } => json!({ "time_server": { "host": host, "serves": serves } }),
+        Fault::Lie { host, lie } => json!({ "lie": { "host": host, "by_us": lie.by_us, "ppm": lie.ppm } }),
         Fault::Other(map) => Value::Object(map.clone()),
     };
     value.as_object().cloned().unwrap_or_default()

@@ -232,6 +232,8 @@ pub struct ClockSection {
     pub bound_broken: Option<u64>,
     /// How often a cluster clock ran backwards.
     pub backward_steps: u64,
+    /// How often each source of time was found outside of what most of them agree on.
+    pub falsetickers: BTreeMap<String, u64>,
     /// Each crystal's rate.
     pub skew_ppm: BTreeMap<u16, Skew>,
     /// Messages of the synchronization, first transmissions.

@@ -1,6 +1,8 @@
 //! One event of a trace.
 
 use super::vector::{Stamp, Vector};
+use compasso_scenario::hosts::Lie;
+use compasso_wire::NodeId;
 use serde_json::{Map, Value};
 use std::{borrow::Cow, fmt};
 
@@ -11,7 +13,19 @@ pub type Text = Cow<'static, str>;
 pub const DEFAULT_RESOURCE: &str = "cs";
 
 /// The source of a `sync` with the host: never a node's id.
-pub const HOST: u16 = compasso_wire::NodeId::HOST.0;
+pub const HOST: u16 = NodeId::HOST.0;
+
+/// Whether a source of time is one of the hosts.
+#[must_use]
+pub fn is_host(source: u16) -> bool {
+    NodeId(source).host_number().is_some()
+}
+
+/// What a host is called in the trace: `host`, and `host-1`, `host-2` beside it.
+#[must_use]
+pub fn host_name(number: usize) -> String {
+    if number == 0 { "host".to_owned() } else { format!("host-{number}") }
+}
 
 /// Where an event comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,8 +78,20 @@ pub enum Fault {
     DropToken,
     /// A leap second was announced.
     Leap(i64),
-    /// The host serves true time from here on, or does so no more.
-    TimeServer(bool),
+    /// A host serves true time from here on, or does so no more.
+    TimeServer {
+        /// Which; all if none is named.
+        host: Option<u8>,
+        /// It does.
+        serves: bool,
+    },
+    /// A host tells another time than the true one from here on.
+    Lie {
+        /// Which.
+        host: u8,
+        /// How.
+        lie: Lie,
+    },
     /// A crystal was bent.
     SetSkew {
         /// Whose.
@@ -183,6 +209,8 @@ pub enum Event {
     Edited { file: Text },
     /// The node looked whether its object is older than its source, and whether it built it anew by each kind of stamp.
     Built { file: Text, source: u16, source_inc: u32, edit: u64, raw: bool, synchronized: Option<bool>, logical: bool },
+    /// A source of time is outside of what most sources agree on, or is so no more.
+    Falseticker { source: u16, lies: bool },
     /// From the stage: what is performed.
     Scenario(Map<String, Value>),
     /// From the stage: what it did.
@@ -297,6 +325,7 @@ impl Event {
             Event::Decided { .. } => "decided",
             Event::Overflow { .. } => "overflow",
             Event::RequestRefused { .. } => "request_refused",
+            Event::Falseticker { .. } => "falseticker",
             Event::Scenario(_) => "scenario",
             Event::Fault(_) => "fault",
             Event::Gap { .. } => "gap",

@@ -149,6 +149,7 @@ fn event(seen: &Seen, names: &Names) -> Event {
             synchronized,
             logical,
         },
+        Seen::Falseticker { source, lies } => Event::Falseticker { source: source.0, lies },
         Seen::Overflow { queue, count } => {
             Event::Overflow { queue: Text::Borrowed(queue.as_str()), count: count.into() }
         }

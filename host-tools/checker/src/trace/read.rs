@@ -1,9 +1,11 @@
 //! Reading a trace, ours or another's. Whatever is wrong with it is one line: file, line, what.
 
 use super::{
-    event::{Course, DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent},
+    event::{Course, DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent, host_name},
     vector::{Stamp, Vector},
 };
+use compasso_scenario::hosts::Lie;
+use compasso_wire::{NodeId, limits::HOSTS_MAX};
 use serde_json::{Map, Value};
 use std::{
     fmt,
@@ -236,6 +238,10 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
         "snapshot_done" => Event::SnapshotDone { id: required(map, "id", Value::as_u64)? },
         "snapshot_aborted" => Event::SnapshotAborted { id: required(map, "id", Value::as_u64)? },
         "label" => Event::Label { text: text(map, "text")? },
+        "falseticker" => Event::Falseticker {
+            source: required(map, "source", as_source)?,
+            lies: required(map, "lies", Value::as_bool)?,
+        },
         "utc" => Event::Utc {
             seconds: required(map, "seconds", Value::as_i64)?,
             leap: optional(map, "leap", Value::as_bool)?.unwrap_or(false),
@@ -311,8 +317,17 @@ fn fault(map: Map<String, Value>) -> Result<Fault, String> {
         }
         "leap" => Fault::Leap(value.as_i64().ok_or_else(|| format!("leap: expected 1 or -1, found {value}"))?),
         "time_server" => {
-            let serves = value.as_bool();
-            Fault::TimeServer(serves.ok_or_else(|| format!("time_server: expected true or false, found {value}"))?)
+            let host = value.get("host").and_then(as_host);
+            let serves = if host.is_some() { value.get("serves").and_then(Value::as_bool) } else { value.as_bool() };
+            let wrong = || format!("time_server: expected true or false, or host and serves, found {value}");
+            Fault::TimeServer { host, serves: serves.ok_or_else(wrong)? }
+        }
+        "lie" => {
+            let (host, by_us) = (value.get("host").and_then(as_host), value.get("by_us").and_then(as_us));
+            let (Some(host), Some(by_us), Some(ppm)) = (host, by_us, value.get("ppm").and_then(Value::as_f64)) else {
+                return Err(format!("lie: expected host, by_us and ppm, found {value}"));
+            };
+            Fault::Lie { host, lie: Lie { by_us, ppm } }
         }
         "set_skew" => {
             let node = value.get("node").and_then(as_id);
@@ -354,9 +369,15 @@ fn as_id(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|id| u16::try_from(id).ok())
 }
 
-/// Whom a clock was compared with: a node, or the host.
+/// Whom a clock was compared with: a node, or a host.
 fn as_source(value: &Value) -> Option<u16> {
-    if value.as_str() == Some("host") { Some(HOST) } else { as_id(value) }
+    let Some(name) = value.as_str() else { return as_id(value) };
+    (0..HOSTS_MAX).find(|number| host_name(*number) == name).map(|number| NodeId::host(number).0)
+}
+
+/// The number of a host.
+fn as_host(value: &Value) -> Option<u8> {
+    value.as_u64().filter(|number| *number < HOSTS_MAX as u64).map(|number| number as u8)
 }
 
 fn as_ids(value: &Value) -> Option<Vec<u16>> {
@@ -419,6 +440,11 @@ mod tests {
             r#"{"node":"stage","seq":1,"true_us":0,"event":"scenario","name":"x","ids":[0,1]}"#,
             r#"{"node":"stage","seq":2,"true_us":5,"event":"fault","partition":[[0,1],[2]]}"#,
             r#"{"node":"stage","seq":3,"true_us":5,"event":"fault","set_skew":{"node":1,"ppm":-4.5}}"#,
+            r#"{"node":"stage","seq":3,"true_us":5,"event":"fault","time_server":false}"#,
+            r#"{"node":"stage","seq":3,"true_us":5,"event":"fault","time_server":{"host":2,"serves":true}}"#,
+            r#"{"node":"stage","seq":3,"true_us":5,"event":"fault","lie":{"host":1,"by_us":-80000,"ppm":200.0}}"#,
+            r#"{"node":3,"seq":4,"event":"falseticker","source":"host-1","lies":true}"#,
+            r#"{"node":3,"seq":4,"event":"sync","offset_us":-3,"rtt_us":400,"error_us":200,"source":"host-2"}"#,
             r#"{"node":"stage","seq":4,"true_us":5,"event":"gap","of":3,"inc":2,"missed":12}"#,
             r#"{"node":0,"seq":4,"event":"deadlock","cycle":[0,1],"victim":1}"#,
         ] {

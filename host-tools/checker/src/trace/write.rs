@@ -1,6 +1,7 @@
 //! Writing a trace: one field order, so that the same run gives the same bytes.
 
-use super::event::{DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent};
+use super::event::{DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent, host_name};
+use compasso_wire::NodeId;
 use serde_json::{Map, Value};
 use std::{fmt::Write as _, io};
 
@@ -116,9 +117,8 @@ fn fields(out: &mut String, event: &Event) {
             number(out, "rtt_us", rtt_us);
             number(out, "error_us", error_us);
             optional(out, "bound_us", *bound_us);
-            match source {
-                Some(HOST) => text(out, "source", "host"),
-                source => optional(out, "source", *source),
+            if let Some(id) = source {
+                source_of(out, *id);
             }
             if let Some(course) = course {
                 number(out, "rate_ppb", course.rate_ppb);
@@ -176,6 +176,10 @@ fn fields(out: &mut String, event: &Event) {
             }
         }
         Event::Temperature { milli_celsius } => number(out, "milli_celsius", milli_celsius),
+        Event::Falseticker { source, lies } => {
+            source_of(out, *source);
+            number(out, "lies", lies);
+        }
         Event::Read { version, cached } => {
             number(out, "version", version);
             number(out, "cached", cached);
@@ -230,6 +234,14 @@ fn fields(out: &mut String, event: &Event) {
     }
 }
 
+/// A source of time: a node or a host.
+fn source_of(out: &mut String, id: u16) {
+    match NodeId(id).host_number() {
+        Some(number) => text(out, "source", &host_name(number)),
+        None => number(out, "source", id),
+    }
+}
+
 fn fault(out: &mut String, fault: &Fault) {
     match fault {
         Fault::Crash(id) => number(out, "crash", id),
@@ -243,7 +255,15 @@ fn fault(out: &mut String, fault: &Fault) {
         Fault::Heal => number(out, "heal", true),
         Fault::DropToken => number(out, "drop_token", true),
         Fault::Leap(by) => number(out, "leap", by),
-        Fault::TimeServer(serves) => number(out, "time_server", serves),
+        Fault::TimeServer { host: None, serves } => number(out, "time_server", serves),
+        Fault::TimeServer { host: Some(host), serves } => {
+            key(out, "time_server");
+            let _ = write!(out, "{{\"host\":{host},\"serves\":{serves}}}");
+        }
+        Fault::Lie { host, lie } => {
+            key(out, "lie");
+            let _ = write!(out, "{{\"host\":{host},\"by_us\":{},\"ppm\":{}}}", lie.by_us, Value::from(lie.ppm));
+        }
         Fault::SetSkew { node, ppm } => {
             key(out, "set_skew");
             let _ = write!(out, "{{\"node\":{node},\"ppm\":{}}}", Value::from(*ppm));

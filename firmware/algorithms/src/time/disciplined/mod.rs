@@ -10,19 +10,22 @@
 //! | `bank.rs` | three hypotheses about the crystal, the best one tells the time; usual delays; a path that changed |
 //! | `bound.rs` | the interval that is never wrong |
 //! | `shown.rs` | what the clock shows: straight pieces that never step back |
-//! | `sources.rs` | several references, one of which may lie |
+//! | `sources.rs` | what most of several references agree on |
+//! | `ensemble.rs` | several references, one of which may lie: a servo each, and one clock |
 //! | `counter.rs` | a hardware counter of 32 bits that wraps around |
 //! | `fixed.rs` | fixed-point arithmetic |
 
 use bank::Bank;
 use bound::Bound;
 use compasso_wire::{ClusterTime, Duration, Instant, Interval};
+pub use ensemble::{Ensemble, SOURCES_MAX};
 use fixed::{mul, seconds_q32};
 use shown::Shown;
 
 mod bank;
 mod bound;
 pub mod counter;
+mod ensemble;
 mod fixed;
 mod model;
 mod shown;
@@ -200,12 +203,17 @@ impl Disciplined {
         if self.role == Role::Leading {
             return Some(Interval::around(best, 0));
         }
+        let (earliest, latest) = self.bounds(now);
+        Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
+    }
+
+    /// Between which times the reference is, whatever is shown.
+    fn bounds(&self, now: Instant) -> (ClusterTime, ClusterTime) {
         let age_us = since_us(now, self.last).max(0) as u64;
         let (above_q16, below_q16) = self.bound.after(seconds_q32(age_us));
         let at = |offset_us: i64| ClusterTime((now.0 as i64).wrapping_add(self.zero_us).wrapping_add(offset_us));
         // Upwards, and a microsecond more, as the hardware time is only known to one.
-        let (earliest, latest) = (at(below_q16 >> 16), at((above_q16 >> 16) + 2));
-        Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
+        (at(below_q16 >> 16), at((above_q16 >> 16) + 2))
     }
 
     /// How much faster the reference runs than this crystal, in parts per billion.

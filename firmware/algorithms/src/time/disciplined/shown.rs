@@ -82,6 +82,11 @@ impl Shown {
         self.is_set.then(|| if is_before { self.before.read(now.0) } else { self.piece.read(now.0) })
     }
 
+    /// The last piece has not begun then: there is no room for another.
+    pub(super) fn is_bending(&self, now: Instant) -> bool {
+        self.is_set && (now.0.wrapping_sub(self.piece.from) as i64) < 0
+    }
+
     /// What is still to be made up for, µs; its sign is lost on purpose: whoever asks wants a distance.
     pub(super) fn pending_us(&self, now: Instant) -> u64 {
         let of = |piece: &Piece| {

@@ -2,6 +2,9 @@
 
 use super::{counter::Counter32, sources::agreed, *};
 
+#[path = "ensemble_tests.rs"]
+mod ensemble;
+
 /// A generator of random numbers: splitmix64.
 struct Random(u64);
 
