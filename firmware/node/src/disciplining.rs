@@ -7,7 +7,7 @@
 
 use crate::{
     node::Node,
-    timekeeping::{GRAIN_US, Reference, saturated},
+    timekeeping::{First, GRAIN_US, Reference, saturated},
     transmit::Outgoing,
 };
 use compasso_algorithms::{
@@ -15,14 +15,21 @@ use compasso_algorithms::{
     time::{
         Asking,
         asking::{AskingCommand, AskingMessage, Exchanged},
-        disciplined::HANDLED_WITHIN,
+        cristian,
+        disciplined::{HANDLED_WITHIN, round_trip_us},
     },
 };
 use compasso_wire::{
-    Event, Instant, NO_LISTS, NodeId,
+    Duration, Event, Instant, NO_LISTS, NodeId,
     config::TimeSource,
     telemetry::{Course, Queue},
 };
+
+/// A clock that shows nothing yet is set by the quickest of so many exchanges, as Cristian's is.
+const FIRST_EXCHANGES: u8 = cristian::TRIES;
+
+/// From one of them to the next.
+const FIRST_EVERY: Duration = Duration::from_millis(20);
 
 impl Node {
     /// The clock follows whoever leads; whoever leads goes on from its own clock.
@@ -33,6 +40,7 @@ impl Node {
             return;
         }
         self.time.asked_in = term;
+        self.time.first = None;
         if server.is_some()
             && let Some(clock) = self.clock.disciplined_mut()
         {
@@ -113,10 +121,29 @@ impl Node {
         }
     }
 
+    /// What the clock is told next: each exchange, but of the first ones only the quickest, once they are made. A clock
+    /// that a slow one sets may be far ahead, and comes back by no more than 500 µs a second.
+    fn next_told(&mut self, now: Instant, exchanged: Exchanged) -> Option<Exchanged> {
+        let before = self.time.first.take();
+        if self.clock.is_set() {
+            return Some(exchanged);
+        }
+        let round_trip = |exchanged: &Exchanged| round_trip_us(&exchanged.exchange);
+        let made = before.map_or(0, |first| first.made) + 1;
+        let quicker = before.map(|first| first.quickest).filter(|first| round_trip(first) <= round_trip(&exchanged));
+        let quickest = quicker.unwrap_or(exchanged);
+        if made >= FIRST_EXCHANGES {
+            return Some(quickest);
+        }
+        self.time.first = Some(First { made, quickest });
+        self.with_asking(now, |asking, cx| asking.handle_command(AskingCommand::Pace { every: FIRST_EVERY }, cx));
+        None
+    }
+
     /// Takes the stamps of one exchange.
     fn discipline(&mut self, now: Instant, exchanged: &Exchanged) {
-        let Exchanged { server: source, mut exchange } = *exchanged;
-        if now.since(exchange.arrived) > HANDLED_WITHIN {
+        let Some(Exchanged { server: source, mut exchange }) = self.next_told(now, *exchanged) else { return };
+        if self.clock.is_set() && now.since(exchange.arrived) > HANDLED_WITHIN {
             exchange.arrived = now; // It lay about: what was shown since must stay true.
         }
         let Some(clock) = self.clock.disciplined_mut() else { return };

@@ -10,7 +10,12 @@
 use crate::{node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
-    time::{Asking, Berkeley, Cristian, LeapTable, Utc, asking::AskingMessage, berkeley::BerkeleyMessage, cristian},
+    time::{
+        Asking, Berkeley, Cristian, LeapTable, Utc,
+        asking::{AskingMessage, Exchanged},
+        berkeley::BerkeleyMessage,
+        cristian,
+    },
 };
 use compasso_wire::{
     Body, ClusterTime, Duration, Event, Instant, Interval, NO_LISTS, NodeId, Term,
@@ -33,6 +38,14 @@ pub(crate) struct Reference {
     pub(crate) error_us: u64,
 }
 
+/// Exchanges of a disciplined clock that shows nothing yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct First {
+    /// How many were made.
+    pub(crate) made: u8,
+    pub(crate) quickest: Exchanged,
+}
+
 /// What a node knows about time besides what its clock shows.
 #[derive(Default)]
 pub(crate) struct Timekeeping {
@@ -40,6 +53,8 @@ pub(crate) struct Timekeeping {
     /// The term in which the server is asked.
     pub(crate) asked_in: Term,
     pub(crate) asking: Asking,
+    /// The first exchanges, until the quickest of them sets the clock.
+    pub(crate) first: Option<First>,
     /// When the clock was last set or corrected.
     pub(crate) adjusted: Instant,
     pub(crate) berkeley: Berkeley,
