@@ -217,10 +217,11 @@ fn a_disciplined_clock_is_set_by_the_quickest_of_its_first_exchanges() {
         let scenario = long("disciplined", 30, "1ms..60ms", "").with_seed(seed);
         let trace = perform(&scenario).trace;
         for node in 0..4 {
-            let syncs = trace.iter().filter(|event| event.node_id() == Some(node)).filter_map(|event| match event.event {
-                Event::Sync { rtt_us, .. } => Some(rtt_us),
-                _ => None,
-            });
+            let syncs =
+                trace.iter().filter(|event| event.node_id() == Some(node)).filter_map(|event| match event.event {
+                    Event::Sync { rtt_us, .. } => Some(rtt_us),
+                    _ => None,
+                });
             let mut round_trips: Vec<u64> = syncs.collect();
             let first = round_trips[0];
             round_trips.sort_unstable();
