@@ -33,10 +33,12 @@ entries_min = 50
 gaps = 0
 "#;
 
-/// Who led, in order.
+/// Who led, in order, from the crash on: who led before it while boards woke up in real time is chance.
 fn leaders(run: &Value) -> Vec<u64> {
     let spans = run["election"]["leaders"].as_array().unwrap_or_else(|| panic!("{run:#}"));
-    let mut leaders: Vec<u64> = spans.iter().map(|span| span["leader"].as_u64().unwrap()).collect();
+    let crashed = run["faults"][0]["at_us"].as_i64().unwrap_or_else(|| panic!("{run:#}"));
+    let later = spans.iter().filter(|span| span["until_us"].as_i64().unwrap() >= crashed);
+    let mut leaders: Vec<u64> = later.map(|span| span["leader"].as_u64().unwrap()).collect();
     leaders.dedup();
     leaders
 }
