@@ -193,3 +193,19 @@ impl Setting {
         self.stage == "sim"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn true_time_is_trusted_as_far_as_it_was_measured() {
+        let tolerance_us = |line: Value| match line {
+            Value::Object(map) => Setting::from_line(&map).tolerance_us(),
+            _ => panic!("no line"),
+        };
+        assert_eq!(tolerance_us(json!({ "stage": "qemu", "tolerance_us": 13 })), 13);
+        assert_eq!(tolerance_us(json!({ "stage": "qemu" })), UNMEASURED_US, "a trace that does not tell");
+        assert_eq!(tolerance_us(json!({ "stage": "sim", "tolerance_us": 13 })), 0, "exact in any case");
+    }
+}

@@ -211,6 +211,30 @@ mod tests {
     }
 
     #[test]
+    fn the_scenario_line_tells_how_well_true_time_is_known_also_of_a_crystal_that_was_bent() {
+        let anchor = || {
+            let mut anchor = Anchor::default();
+            anchor.observe((2_990_000, 3_010_000), 0);
+            BTreeMap::from([(KEY, anchor)])
+        };
+        let told = |rate_ppb: i32| {
+            let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
+            collector.headline(Event::Scenario(serde_json::Map::new()));
+            collector.batch(Duration::ZERO, 1, batch(Vec::new(), 0));
+            let mut bent = batch(vec![observation(1, Seen::Boot { incarnation: 2 })], 0);
+            bent.reading.rate_ppb = rate_ppb;
+            collector.batch(Duration::ZERO, 1, bent);
+            match collector.finish(&anchor()).swap_remove(0).event {
+                Event::Scenario(line) => line["tolerance_us"].as_i64().unwrap(),
+                event => panic!("{event:?}"),
+            }
+        };
+        let unbent_us = anchor::tolerance_us(&anchor()).unwrap();
+        assert_eq!(told(0), unbent_us);
+        assert_eq!(told(-1_000_000), unbent_us + 9, "a thousandth of the 9 ms from the event to the reading");
+    }
+
+    #[test]
     fn a_journal_continues_where_the_batches_ended() {
         let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
         collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Request { resource: CS })], 0));
