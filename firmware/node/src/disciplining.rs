@@ -10,7 +10,7 @@
 
 use crate::{
     node::{Node, hosts},
-    timekeeping::{GRAIN_US, Reference, saturated},
+    timekeeping::{First, GRAIN_US, Reference, saturated},
     transmit::Outgoing,
 };
 use compasso_algorithms::{
@@ -18,7 +18,8 @@ use compasso_algorithms::{
     time::{
         Asking,
         asking::{AskingCommand, AskingMessage, Exchanged},
-        disciplined::{HANDLED_WITHIN, SOURCES_MAX},
+        cristian,
+        disciplined::{HANDLED_WITHIN, SOURCES_MAX, round_trip_us},
     },
 };
 use compasso_wire::{
@@ -30,6 +31,12 @@ use compasso_wire::{
 /// Several sources are asked in turn: what one says can be made use of before the next one speaks.
 const APART: Duration = Duration::from_millis(80);
 
+/// A clock that shows nothing yet is set by the quickest of so many exchanges, as Cristian's is.
+const FIRST_EXCHANGES: u8 = cristian::TRIES;
+
+/// From one of them to the next.
+const FIRST_EVERY: Duration = Duration::from_millis(20);
+
 impl Node {
     /// The clock follows whoever leads; whoever leads goes on from its own clock.
     pub(crate) fn settle_discipline(&mut self, now: Instant) {
@@ -40,6 +47,7 @@ impl Node {
         }
         self.time.asked_in = term;
         let sources = server.and_then(NodeId::host_number).map_or(1, |_| hosts(&self.config));
+        self.time.first = None;
         if server.is_some()
             && let Some(clock) = self.clock.disciplined_mut()
         {
@@ -127,10 +135,32 @@ impl Node {
         }
     }
 
+    /// What the clock is told next: each exchange, but of the first ones only the quickest, once they are made. A clock
+    /// that a slow one sets may be far ahead, and comes back by no more than 500 µs a second. Several sources are each
+    /// heard several times before they set it.
+    fn next_told(&mut self, now: Instant, index: usize, exchanged: Exchanged) -> Option<Exchanged> {
+        let before = self.time.first.take();
+        let has_several = self.clock.disciplined().is_some_and(|clock| clock.sources() > 1);
+        if self.clock.is_set() || has_several {
+            return Some(exchanged);
+        }
+        let round_trip = |exchanged: &Exchanged| round_trip_us(&exchanged.exchange);
+        let made = before.map_or(0, |first| first.made) + 1;
+        let quicker = before.map(|first| first.quickest).filter(|first| round_trip(first) <= round_trip(&exchanged));
+        let quickest = quicker.unwrap_or(exchanged);
+        if made >= FIRST_EXCHANGES {
+            return Some(quickest);
+        }
+        self.time.first = Some(First { made, quickest });
+        let pace = AskingCommand::Pace { every: FIRST_EVERY };
+        self.with_asking(now, index, |asking, cx| asking.handle_command(pace, cx));
+        None
+    }
+
     /// Takes the stamps of one exchange with one of the sources.
     fn discipline(&mut self, now: Instant, index: usize, exchanged: &Exchanged) {
-        let Exchanged { server: source, mut exchange } = *exchanged;
-        if now.since(exchange.arrived) > HANDLED_WITHIN {
+        let Some(Exchanged { server: source, mut exchange }) = self.next_told(now, index, *exchanged) else { return };
+        if self.clock.is_set() && now.since(exchange.arrived) > HANDLED_WITHIN {
             exchange.arrived = now; // It lay about: what was shown since must stay true.
         }
         let Some(clock) = self.clock.disciplined_mut() else { return };

@@ -11,7 +11,10 @@ use crate::{node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
     time::{
-        Asking, Berkeley, Cristian, LeapTable, Utc, asking::AskingMessage, berkeley::BerkeleyMessage, cristian,
+        Asking, Berkeley, Cristian, LeapTable, Utc,
+        asking::{AskingMessage, Exchanged},
+        berkeley::BerkeleyMessage,
+        cristian,
         disciplined::SOURCES_MAX,
     },
 };
@@ -36,6 +39,14 @@ pub(crate) struct Reference {
     pub(crate) error_us: u64,
 }
 
+/// Exchanges of a disciplined clock that shows nothing yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct First {
+    /// How many were made.
+    pub(crate) made: u8,
+    pub(crate) quickest: Exchanged,
+}
+
 /// What a node knows about time besides what its clock shows.
 #[derive(Default)]
 pub(crate) struct Timekeeping {
@@ -44,6 +55,8 @@ pub(crate) struct Timekeeping {
     pub(crate) asked_in: Term,
     /// One a source; all but the first are idle unless this node asks several hosts.
     pub(crate) askings: [Asking; SOURCES_MAX],
+    /// The first exchanges with the only source, until the quickest of them sets the clock.
+    pub(crate) first: Option<First>,
     /// When the clock was last set or corrected.
     pub(crate) adjusted: Instant,
     pub(crate) berkeley: Berkeley,

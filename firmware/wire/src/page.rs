@@ -16,9 +16,9 @@ pub const CONFIG_BYTES_AT: usize = 8;
 pub const REPORT_AT: usize = 2048;
 /// Marks a report ("CMPR").
 pub const REPORT_MAGIC: u32 = u32::from_le_bytes(*b"CMPR");
-/// Counts anchors; odd while one is being written.
+/// Counts anchors; odd while one is being written, from before its counter is read.
 pub const ANCHOR_COUNT_AT: usize = REPORT_AT + 4;
-/// The unbent counter in nanoseconds when the anchor was written: low word, then high word.
+/// The unbent counter in nanoseconds, read while the anchor was written: low word, then high word.
 pub const ANCHOR_NS_AT: usize = REPORT_AT + 8;
 /// Guest address of the telemetry ring.
 pub const RING_ADDRESS_AT: usize = REPORT_AT + 16;

@@ -6,6 +6,7 @@ use crate::{
         CacheSection, ClockSection, CommitSection, DeadlockSection, ElectionSection, MakeSection, MutexSection, Summary,
     },
 };
+use compasso_algorithms::time::cristian;
 use std::fmt::Write as _;
 
 const COLUMNS: usize = 100;
@@ -169,15 +170,18 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
     }
     if let (Some(ours), Some(textbook)) = (clock.after_lock, clock.cristian_us) {
         parts.push(format!(
-            "once every rate was found {} (p99 {}), where cristian would have been {} off by the same exchanges (p99 {})",
+            "once every rate was found {} (p99 {}), where cristian would have been {} off by the same exchanges (p99 {}), \
+             the best of each {}",
             span(ours.median),
             span(ours.p99),
             span(textbook.median),
-            span(textbook.p99)
+            span(textbook.p99),
+            cristian::TRIES
         ));
     }
     if let Some(rtt) = clock.rtt_us {
-        parts.push(format!("round trip {} (p99 {})", span(rtt.median), span(rtt.p99)));
+        let jitter = clock.jitter_us.map_or(String::new(), |us| format!(", jitter {}", span(us)));
+        parts.push(format!("round trip {} (p99 {}{jitter})", span(rtt.median), span(rtt.p99)));
     }
     if let (Some(bound), Some(broken)) = (clock.bound_us, clock.bound_broken) {
         let kept = if broken == 0 { "never broken".to_owned() } else { format!("broken {} times", broken) };
@@ -186,6 +190,9 @@ fn clocks(out: &mut String, ink: &Ink, clock: &ClockSection) {
     parts.push(format!("{} backward steps", clock.backward_steps));
     for (source, times) in &clock.falsetickers {
         parts.push(format!("{source} was found to lie, {}", many(*times, "time")));
+    }
+    if let Some(doubt) = clock.tolerance_us.filter(|us| *us > 0) {
+        parts.push(format!("true time between boards known to {}", span(doubt)));
     }
     paragraph(out, &ink.title("Clocks"), 6, &parts.join(" · "));
 }

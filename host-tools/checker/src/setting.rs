@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 /// No span of a scenario line counts as longer: eleven days, with which every sum of spans is a number.
 const SPAN_MAX_US: i64 = 1_000_000_000_000;
+/// So far apart true time may be between two boards where nobody measured it: readers are preempted for so long.
+const UNMEASURED_US: i64 = 25_000;
 
 /// The circumstances of a run, as far as its trace tells them.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -57,6 +59,8 @@ pub struct Setting {
     pub hold_max_us: Option<i64>,
     /// When the last election was called by order, if one was.
     pub last_elect_us: Option<i64>,
+    /// How far true time may be off between two boards, where the stage measured that.
+    pub measured_us: Option<i64>,
 }
 
 /// The stage's first line in the trace.
@@ -155,6 +159,7 @@ impl Setting {
             trans_us: number("trans_us", 0),
             hold_max_us: map.get("hold_max_us").and_then(Value::as_i64).map(|us| us.clamp(0, SPAN_MAX_US)),
             last_elect_us: map.get("last_elect_us").and_then(Value::as_i64).map(|us| us.clamp(0, SPAN_MAX_US)),
+            measured_us: map.get("tolerance_us").and_then(Value::as_i64).map(|us| us.clamp(0, SPAN_MAX_US)),
         }
     }
 
@@ -170,10 +175,10 @@ impl Setting {
         self.locks.iter().any(|name| name == resource)
     }
 
-    /// True time of two boards compares only this well.
+    /// True time of two boards compares only this well: as the stage measured it, or as it might be on a busy machine.
     #[must_use]
     pub fn tolerance_us(&self) -> i64 {
-        if self.is_exact() { 0 } else { 25_000 }
+        if self.is_exact() { 0 } else { self.measured_us.unwrap_or(UNMEASURED_US) }
     }
 
     /// True time is exact: it is the stage's own.
@@ -186,5 +191,21 @@ impl Setting {
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.stage == "sim"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn true_time_is_trusted_as_far_as_it_was_measured() {
+        let tolerance_us = |line: Value| match line {
+            Value::Object(map) => Setting::from_line(&map).tolerance_us(),
+            _ => panic!("no line"),
+        };
+        assert_eq!(tolerance_us(json!({ "stage": "qemu", "tolerance_us": 13 })), 13);
+        assert_eq!(tolerance_us(json!({ "stage": "qemu" })), UNMEASURED_US, "a trace that does not tell");
+        assert_eq!(tolerance_us(json!({ "stage": "sim", "tolerance_us": 13 })), 0, "exact in any case");
     }
 }

@@ -45,10 +45,13 @@ pub fn render(documents: &[Value]) -> String {
     out
 }
 
-/// Who led, in order. Whoever is elected again at once leads on.
+/// Who led, in order. Whoever is elected again at once leads on. Boards in real time are not switched on in one moment:
+/// who led only before the first thing that the scenario did to them says when they woke up, and nothing else.
 fn leaders(run: &Value) -> Option<Vec<u64>> {
     let spans = run["election"]["leaders"].as_array()?;
-    let mut order: Vec<u64> = spans.iter().filter_map(|span| span["leader"].as_u64()).collect();
+    let first = run["faults"][0]["at_us"].as_i64();
+    let counts = |span: &&Value| first.zip(span["until_us"].as_i64()).is_none_or(|(first, until)| until >= first);
+    let mut order: Vec<u64> = spans.iter().filter(counts).filter_map(|span| span["leader"].as_u64()).collect();
     order.dedup();
     Some(order)
 }
@@ -77,6 +80,16 @@ mod tests {
         assert!(table.contains("4 3 4") && table.contains("The same leaders in the same order."), "{table}");
         let table = render(&[run("sim", &[4, 3, 4]), run("rp2040", &[3, 4])]);
         assert!(table.contains("The leaders differ."), "{table}");
+    }
+
+    #[test]
+    fn who_led_only_while_boards_woke_up_is_left_out() {
+        let led = |leader: u64, until_us: i64| json!({ "leader": leader, "until_us": until_us });
+        let leaders = [led(3, 90), led(4, 500), led(3, 900)];
+        let mut early = json!({ "stage": "qemu", "election": { "leaders": leaders }, "faults": [{ "at_us": 500 }] });
+        assert_eq!(super::leaders(&early), Some(vec![4, 3]));
+        early["faults"] = json!([]);
+        assert_eq!(super::leaders(&early), Some(vec![3, 4, 3]), "without faults all count");
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl TrueTime for Crystals {
         let cycles = hw_us * crate::bus::CYCLES_PER_US;
         self.lives.get(&key).map(|crystal| (crystal.true_ns(cycles) / 1000) as i64)
     }
+
+    /// It is the stage's own: nothing had to be measured.
+    fn tolerance_us(&self) -> Option<i64> {
+        None
+    }
 }
 
 impl<'i> World<'i> {

@@ -209,6 +209,28 @@ fn the_disciplined_clock_is_ten_times_better_than_cristian_in_the_median_and_thr
     }
 }
 
+/// Whatever sets a clock ahead can be taken back by 500 µs a second only, so the first exchange that comes is not good
+/// enough where delays differ by much.
+#[test]
+fn a_disciplined_clock_is_set_by_the_quickest_of_its_first_exchanges() {
+    for seed in 1..=4 {
+        let scenario = long("disciplined", 30, "1ms..60ms", "").with_seed(seed);
+        let trace = perform(&scenario).trace;
+        for node in 0..4 {
+            let syncs =
+                trace.iter().filter(|event| event.node_id() == Some(node)).filter_map(|event| match event.event {
+                    Event::Sync { rtt_us, .. } => Some(rtt_us),
+                    _ => None,
+                });
+            let mut round_trips: Vec<u64> = syncs.collect();
+            let first = round_trips[0];
+            round_trips.sort_unstable();
+            let usual = round_trips[round_trips.len() / 2];
+            assert!(first < usual, "seed {seed}, node {node}: set by a round trip of {first} us of {usual}");
+        }
+    }
+}
+
 /// From one event to the next a clock gains at most this beyond its crystal and the slewing, and reading it is exact to.
 const GRAIN_US: i64 = 2;
 

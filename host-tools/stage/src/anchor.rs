@@ -1,14 +1,24 @@
 //! True time: when did it happen, on the one clock of the host?
 //!
-//! A board writes its unbent counter into the shared page; the host reads it some time later.
-//! So every sample says `host − raw ≥ offset`, and the smallest one seen is the best: preempted
-//! readers and writers only push samples up, never down. The counter of an emulated board runs
-//! at the host's rate, so one offset holds for the whole incarnation.
+//! A board writes its unbent counter into the shared page, and reads it between two counts that it writes there too.
+//! So a host that saw the earlier count at one look and the counter at a later one knows that it was read between
+//! the two: `earlier − raw ≤ offset ≤ later − raw`. The emulator's clock is the host's own minus a constant: one
+//! offset holds for the whole incarnation, and of all looks the closest on either side decide. Preempted readers and
+//! writers only widen their own look. What is left between the sides is how well true time is known: every run
+//! measures it.
+
+use std::collections::BTreeMap;
+
+/// The emulator counts in 40 ns and may round either way.
+const TICK_NS: i64 = 40;
+/// Hardware time and true time are both cut to whole microseconds.
+const CUT_US: i64 = 2;
 
 /// The relation of one incarnation's unbent counter to the host's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Anchor {
-    offset_ns: Option<i64>,
+    /// Between which times of the host the counter stood at zero.
+    between_ns: Option<(i64, i64)>,
     samples: u64,
 }
 
@@ -40,17 +50,26 @@ impl Reading {
 }
 
 impl Anchor {
-    /// Takes a sample: the counter showed `raw_ns` at or before the host's `host_ns`.
-    pub fn observe(&mut self, host_ns: u64, raw_ns: u64) {
-        let offset = host_ns as i64 - raw_ns as i64;
-        self.offset_ns = Some(self.offset_ns.map_or(offset, |best| best.min(offset)));
+    /// Takes a sample: the counter showed `raw_ns` between these times of the host.
+    pub fn observe(&mut self, (earlier_ns, later_ns): (u64, u64), raw_ns: u64) {
+        let zero = |host_ns: u64| host_ns as i64 - raw_ns as i64;
+        let (low, high) = (zero(earlier_ns) - TICK_NS, zero(later_ns) + TICK_NS);
+        let narrowed = |(least, most): (i64, i64)| (least.max(low), most.min(high));
+        self.between_ns = Some(self.between_ns.map_or((low, high), narrowed));
         self.samples += 1;
     }
 
-    /// The host's time at which the counter stood at zero, as well as it is known.
+    /// The host's time at which the counter stood at zero, as well as it is known. Nothing if samples contradict each
+    /// other: then the counter did not keep the host's rate, as after a pause of more than its 171 s.
     #[must_use]
     pub fn offset_ns(&self) -> Option<i64> {
-        self.offset_ns
+        self.between_ns.filter(|(low, high)| low <= high).map(|(low, high)| low + (high - low) / 2)
+    }
+
+    /// The offset is wrong by at most this.
+    #[must_use]
+    pub fn wrong_by_ns(&self) -> Option<i64> {
+        self.between_ns.filter(|(low, high)| low <= high).map(|(low, high)| (high - low + 1) / 2)
     }
 
     /// How many samples there were.
@@ -62,8 +81,17 @@ impl Anchor {
     /// The host's time, in microseconds, at which the board's bent clock showed `hw_us`.
     #[must_use]
     pub fn true_us(&self, reading: &Reading, hw_us: u64) -> Option<i64> {
-        Some((self.offset_ns? + reading.raw_ns_at(hw_us)).div_euclid(1000))
+        Some((self.offset_ns()? + reading.raw_ns_at(hw_us)).div_euclid(1000))
     }
+}
+
+/// How far true time may be off between two events of different lives: nothing if it is known of none.
+#[must_use]
+pub fn tolerance_us<K>(anchors: &BTreeMap<K, Anchor>) -> Option<i64> {
+    let mut wrong_by: Vec<i64> = anchors.values().filter_map(Anchor::wrong_by_ns).collect();
+    wrong_by.sort_unstable_by(|a, b| b.cmp(a));
+    let worst_ns = (!wrong_by.is_empty()).then(|| wrong_by.iter().take(2).sum::<i64>())?;
+    Some((worst_ns + 999) / 1000 + CUT_US)
 }
 
 #[cfg(test)]
@@ -71,20 +99,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_promptest_sample_decides_and_late_ones_do_no_harm() {
+    fn the_closest_look_on_either_side_decides_and_slow_ones_do_no_harm() {
         let mut anchor = Anchor::default();
-        assert_eq!(anchor.true_us(&Reading::at_boot(0), 5), None, "nothing is known yet");
-        for (raw_ms, late_us) in [(1, 900), (2, 20_000), (3, 7), (4, 350)] {
-            anchor.observe(500_000_000 + raw_ms * 1_000_000 + late_us * 1000, raw_ms * 1_000_000);
+        assert_eq!((anchor.true_us(&Reading::at_boot(0), 5), anchor.wrong_by_ns()), (None, None), "nothing is known");
+        for (raw_ms, early_us, late_us) in [(1, 1000, 900), (2, 3, 20_000), (3, 990, 7), (4, 700, 350)] {
+            let read_at = 500_000_000 + raw_ms * 1_000_000;
+            anchor.observe((read_at - early_us * 1000, read_at + late_us * 1000), raw_ms * 1_000_000);
         }
-        assert_eq!(anchor.offset_ns(), Some(500_007_000));
+        assert_eq!(anchor.offset_ns(), Some(500_002_000), "between 3 us before and 7 us after");
+        assert_eq!(anchor.wrong_by_ns(), Some(5_000 + TICK_NS));
         assert_eq!(anchor.samples(), 4);
+    }
+
+    #[test]
+    fn a_counter_that_lost_time_has_no_true_time() {
+        let mut anchor = Anchor::default();
+        anchor.observe((1_000_000, 1_002_000), 1_000_000);
+        assert_eq!(anchor.offset_ns(), Some(1_000));
+        anchor.observe((5_000_000, 5_002_000), 1_000_000);
+        assert_eq!((anchor.offset_ns(), anchor.wrong_by_ns()), (None, None));
+    }
+
+    #[test]
+    fn two_lives_compare_as_well_as_the_two_worst_are_known() {
+        let within = |half_us: u64| {
+            let mut anchor = Anchor::default();
+            anchor.observe((0, 2 * half_us * 1000 - 2 * TICK_NS as u64), 0);
+            anchor
+        };
+        assert_eq!(tolerance_us(&BTreeMap::<u8, Anchor>::new()), None);
+        assert_eq!(tolerance_us(&BTreeMap::from([(1, Anchor::default())])), None);
+        assert_eq!(tolerance_us(&BTreeMap::from([(1, within(7))])), Some(7 + CUT_US));
+        assert_eq!(tolerance_us(&BTreeMap::from([(1, within(7)), (2, within(90)), (3, within(5))])), Some(97 + CUT_US));
     }
 
     #[test]
     fn a_bent_clock_is_bent_back() {
         let mut anchor = Anchor::default();
-        anchor.observe(2_000_000_000, 1_000_000_000);
+        anchor.observe((2_000_000_000, 2_000_000_000), 1_000_000_000);
         // 100 ppm fast: in 10 s of true time it counts 10.001 s.
         let reading = Reading { hw_us: 11_001_100, raw_ns: 11_000_000_000, rate_ppb: 100_000 };
         assert_eq!(anchor.true_us(&reading, 11_001_100), Some(12_000_000));
@@ -95,7 +147,7 @@ mod tests {
     #[test]
     fn before_the_first_batch_the_boot_itself_is_the_reading() {
         let mut anchor = Anchor::default();
-        anchor.observe(1_000_000, 0);
+        anchor.observe((1_000_000, 1_000_000), 0);
         assert_eq!(anchor.true_us(&Reading::at_boot(-50_000), 999_950), Some(1_001_000));
     }
 }

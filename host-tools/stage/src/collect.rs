@@ -3,7 +3,7 @@
 //! True time is filled in last: each board's anchor improves until the very end of the run.
 
 use crate::{
-    anchor::{Anchor, Reading},
+    anchor::{self, Anchor, Reading},
     host::Batch,
     ram::Journal,
     watch::LifeKey,
@@ -17,11 +17,18 @@ use std::{collections::BTreeMap, time::Duration};
 pub trait TrueTime {
     /// The true time, in microseconds, at which a life's clock showed `hw_us`; the reading is the latest known.
     fn true_us(&self, key: LifeKey, reading: &Reading, hw_us: u64) -> Option<i64>;
+
+    /// How far it may be off between two lives, where that was measured.
+    fn tolerance_us(&self) -> Option<i64>;
 }
 
 impl TrueTime for BTreeMap<LifeKey, Anchor> {
     fn true_us(&self, key: LifeKey, reading: &Reading, hw_us: u64) -> Option<i64> {
         self.get(&key).and_then(|anchor| anchor.true_us(reading, hw_us))
+    }
+
+    fn tolerance_us(&self) -> Option<i64> {
+        anchor::tolerance_us(self)
     }
 }
 
@@ -31,6 +38,8 @@ pub struct Collector {
     names: Names,
     items: Vec<Item>,
     lives: BTreeMap<LifeKey, Life>,
+    /// What crystals that were bent anew add to the doubt about true time.
+    bent_us: i64,
 }
 
 #[derive(Debug)]
@@ -42,17 +51,28 @@ enum Item {
 #[derive(Debug, Default)]
 struct Life {
     reading: Option<Reading>,
+    /// The first reading of the present rate, and the rate before it.
+    bent: Option<(Reading, i32)>,
     missed: u32,
     has_booted: bool,
     requests: u64,
     exits: u64,
 }
 
+impl Life {
+    /// How wrong an event may be bent back by this reading, because another rate may have held until after it.
+    fn bent_us(&self, reading: &Reading, hw_us: u64) -> i64 {
+        let Some((first, rate_ppb)) = self.bent.filter(|(first, _)| hw_us < first.hw_us) else { return 0 };
+        let span_us = i128::from(reading.hw_us - hw_us.min(reading.hw_us));
+        (span_us * i128::from(first.rate_ppb.abs_diff(rate_ppb))).unsigned_abs().div_ceil(1_000_000_000) as i64
+    }
+}
+
 impl Collector {
     /// A collector of what such nodes say.
     #[must_use]
     pub fn new(names: &Names) -> Collector {
-        Collector { names: names.clone(), items: Vec::new(), lives: BTreeMap::new() }
+        Collector { names: names.clone(), items: Vec::new(), lives: BTreeMap::new(), bent_us: 0 }
     }
 
     /// How many events were collected.
@@ -80,7 +100,11 @@ impl Collector {
     /// Takes a batch from a living board.
     pub fn batch(&mut self, at: Duration, position: usize, batch: Batch) {
         let key = (position, batch.incarnation);
-        self.lives.entry(key).or_default().reading = Some(batch.reading);
+        let life = self.lives.entry(key).or_default();
+        let before = life.reading.replace(batch.reading).filter(|before| before.rate_ppb != batch.reading.rate_ppb);
+        if let Some(before) = before {
+            life.bent = Some((batch.reading, before.rate_ppb));
+        }
         self.take(at, key, batch.reading, batch.observations, batch.missed);
     }
 
@@ -109,9 +133,13 @@ impl Collector {
     pub fn finish(self, clock: &impl TrueTime) -> Vec<TraceEvent> {
         let mut trace = Vec::with_capacity(self.items.len());
         let mut stage_seq = 0;
+        let tolerance_us = clock.tolerance_us().map(|us| us + self.bent_us);
         for item in self.items {
             trace.push(match item {
-                Item::Stage { at, event } => {
+                Item::Stage { at, mut event } => {
+                    if let (Event::Scenario(line), Some(us)) = (&mut event, tolerance_us) {
+                        line.insert("tolerance_us".to_owned(), us.into());
+                    }
                     stage_seq += 1;
                     TraceEvent::stage(stage_seq, Some(at.as_micros() as i64), event)
                 }
@@ -133,6 +161,7 @@ impl Collector {
                 Seen::CsExit { .. } => life.exits += 1,
                 _ => {}
             }
+            self.bent_us = self.bent_us.max(life.bent_us(&reading, observation.hw.0));
             self.items.push(Item::Node { key, reading, observation: Box::new(observation) });
         }
         if missed > life.missed {
@@ -175,10 +204,34 @@ mod tests {
         collector.batch(Duration::ZERO, 1, batch(vec![observation(1, Seen::Boot { incarnation: 2 })], 0));
         assert!(collector.has_booted(KEY) && !collector.has_booted((0, 1)));
         let mut anchor = Anchor::default();
-        anchor.observe(3_000_000, 0);
+        anchor.observe((2_990_000, 3_010_000), 0);
         let trace = collector.finish(&BTreeMap::from([(KEY, anchor)]));
         assert_eq!((trace[0].true_us, trace[0].seq, trace[0].node_id()), (Some(5), 1, None));
         assert_eq!((trace[1].true_us, trace[1].inc, trace[1].node_id()), (Some(4_000), 2, Some(9)));
+    }
+
+    #[test]
+    fn the_scenario_line_tells_how_well_true_time_is_known_also_of_a_crystal_that_was_bent() {
+        let anchor = || {
+            let mut anchor = Anchor::default();
+            anchor.observe((2_990_000, 3_010_000), 0);
+            BTreeMap::from([(KEY, anchor)])
+        };
+        let told = |rate_ppb: i32| {
+            let mut collector = Collector::new(&Names { ids: vec![4, 9], ..Names::default() });
+            collector.headline(Event::Scenario(serde_json::Map::new()));
+            collector.batch(Duration::ZERO, 1, batch(Vec::new(), 0));
+            let mut bent = batch(vec![observation(1, Seen::Boot { incarnation: 2 })], 0);
+            bent.reading.rate_ppb = rate_ppb;
+            collector.batch(Duration::ZERO, 1, bent);
+            match collector.finish(&anchor()).swap_remove(0).event {
+                Event::Scenario(line) => line["tolerance_us"].as_i64().unwrap(),
+                event => panic!("{event:?}"),
+            }
+        };
+        let unbent_us = anchor::tolerance_us(&anchor()).unwrap();
+        assert_eq!(told(0), unbent_us);
+        assert_eq!(told(-1_000_000), unbent_us + 9, "a thousandth of the 9 ms from the event to the reading");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often anchors are looked at. The best of hundreds of samples counts, so this need not be short.
+/// How often anchors are looked at. The closest of hundreds of looks counts, so this need not be short.
 const ANCHOR_EVERY: Duration = Duration::from_millis(1);
 /// Logs are taken every so many looks at the anchors: long before 8 KiB are full.
 const LOG_EVERY: u32 = 20;
@@ -70,9 +70,17 @@ impl Watcher {
     }
 }
 
+/// What a look at a board's anchor saw.
+struct Seen {
+    ram: Ram,
+    count: u32,
+    /// Before the look: whatever follows this count was not read before then. No board lives before the host's zero.
+    at_ns: u64,
+}
+
 struct Eyes<'i> {
     logs: Vec<Log<'i>>,
-    lives: BTreeMap<LifeKey, (Ram, u32)>,
+    lives: BTreeMap<LifeKey, Seen>,
     anchors: BTreeMap<LifeKey, Anchor>,
     started: Instant,
 }
@@ -83,11 +91,11 @@ impl Eyes<'_> {
             match inbox.recv_timeout(ANCHOR_EVERY) {
                 Ok(Order::Begin { key, ram }) => {
                     self.logs[key.0].begin(key.1)?;
-                    self.lives.insert(key, (ram, 0));
+                    self.lives.insert(key, Seen { ram, count: 0, at_ns: 0 });
                 }
                 Ok(Order::End { key, reply }) => {
-                    if let Some((mut ram, _)) = self.lives.remove(&key) {
-                        self.logs[key.0].end(&mut ram)?;
+                    if let Some(mut seen) = self.lives.remove(&key) {
+                        self.logs[key.0].end(&mut seen.ram)?;
                     }
                     let _ = reply.send(self.logs[key.0].last_lines());
                 }
@@ -96,26 +104,27 @@ impl Eyes<'_> {
             }
             self.sample();
             if look.is_multiple_of(LOG_EVERY) {
-                for (key, (ram, _)) in &mut self.lives {
-                    self.logs[key.0].poll(ram)?;
+                for (key, seen) in &mut self.lives {
+                    self.logs[key.0].poll(&mut seen.ram)?;
                 }
             }
         }
-        for (key, (ram, _)) in &mut self.lives {
-            self.logs[key.0].end(ram)?;
+        for (key, seen) in &mut self.lives {
+            self.logs[key.0].end(&mut seen.ram)?;
         }
         Ok(self.anchors)
     }
 
     fn sample(&mut self) {
-        for (key, (ram, seen)) in &mut self.lives {
+        for (key, seen) in &mut self.lives {
+            let look_ns = self.started.elapsed().as_nanos() as u64;
             // Memory that cannot be read yet is looked at again a millisecond later.
-            if let Ok(Some((count, raw_ns))) = ram.anchor()
-                && count != *seen
-            {
-                let host_ns = self.started.elapsed().as_nanos() as u64;
-                *seen = count;
-                self.anchors.entry(*key).or_default().observe(host_ns, raw_ns);
+            if let Ok(Some((count, raw_ns))) = seen.ram.anchor() {
+                if count != seen.count {
+                    let by_ns = self.started.elapsed().as_nanos() as u64;
+                    self.anchors.entry(*key).or_default().observe((seen.at_ns, by_ns), raw_ns);
+                }
+                (seen.count, seen.at_ns) = (count, look_ns);
             }
         }
     }

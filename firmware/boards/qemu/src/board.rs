@@ -80,7 +80,7 @@ fn start() -> ! {
     loop {
         // SAFETY: only this loop polls, and `__pender` does not.
         unsafe { executor.poll() };
-        with_page(|page| page.anchor(clock::raw_ns()));
+        with_page(|page| page.anchor(clock::raw_ns));
         machine::sleep();
     }
 }

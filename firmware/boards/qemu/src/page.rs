@@ -73,10 +73,12 @@ impl Page {
         self.write(REPORT_AT, REPORT_MAGIC);
     }
 
-    /// Writes the unbent counter down, for the host to compare with its own clock.
-    pub fn anchor(&mut self, raw_ns: u64) {
+    /// Writes the unbent counter down, for the host to compare with its own clock. It is read between the two
+    /// counts: whoever still sees the earlier count knows that it was not read yet.
+    pub fn anchor(&mut self, read_ns: impl FnOnce() -> u64) {
         self.write(ANCHOR_COUNT_AT, self.anchors.wrapping_add(1)); // Odd: being written.
-        fence(Ordering::Release);
+        fence(Ordering::SeqCst);
+        let raw_ns = read_ns();
         self.write(ANCHOR_NS_AT, raw_ns as u32);
         self.write(ANCHOR_NS_AT + 4, (raw_ns >> 32) as u32);
         fence(Ordering::Release);

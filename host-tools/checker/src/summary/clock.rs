@@ -5,15 +5,15 @@ use super::{
     messages::Messages,
     sections::{ClockSection, Skew},
     stats::{RoundTrip, Stats},
+    textbook,
 };
 use crate::{
     index::Trace,
     intervals::Claim,
     trace::{Event, TraceEvent, host_name},
 };
-use compasso_algorithms::time::SoftwareClock;
 use compasso_scenario::{Scenario, clock_name};
-use compasso_wire::{ClusterTime, Instant, NodeId};
+use compasso_wire::NodeId;
 use std::collections::BTreeMap;
 
 /// Distance of two samples.
@@ -42,6 +42,7 @@ pub(super) fn section(
         })
         .collect();
     let syncs = round_trips.len() as u64;
+    let quickest = round_trips.iter().min().copied();
     let rtt_us = RoundTrip::of(round_trips);
     let samples = sample(trace, leadership);
     let locked_us = locked(trace);
@@ -53,7 +54,7 @@ pub(super) fn section(
             .flat_map(|sample| sample.errors_us.iter().map(|(_, error)| error.abs()))
             .collect()
     };
-    let textbook = |from: i64| {
+    let by_textbook = |from: i64| {
         samples.iter().filter(|sample| sample.at_us >= from).flat_map(|sample| sample.textbook_us.clone()).collect()
     };
     ClockSection {
@@ -62,11 +63,12 @@ pub(super) fn section(
         error_us: Stats::of(errors(i64::MIN)),
         after_convergence: converged_us.and_then(|from| Stats::of(errors(from))),
         after_lock: locked_us.and_then(|from| Stats::of(errors(from))),
-        cristian_us: locked_us.and_then(|from| Stats::of(textbook(from))),
+        cristian_us: locked_us.and_then(|from| Stats::of(by_textbook(from))),
         converged_us,
         spread_us: Stats::of(samples.iter().filter_map(|sample| sample.spread_us).collect()),
         raw_spread_us: raw_spread(scenario),
         rtt_us,
+        jitter_us: rtt_us.zip(quickest).map(|(rtt, quickest)| rtt.p99 - quickest),
         bound_us: RoundTrip::of(claims.iter().map(|claim| claim.half_us).collect()),
         bound_broken: claims.iter().any(|claim| claim.outside_us.is_some()).then(|| broken(claims)),
         backward_steps: backward_steps(trace),
@@ -74,6 +76,7 @@ pub(super) fn section(
         skew_ppm: scenario.ids.iter().map(|id| (*id, skew(scenario, trace, *id))).collect(),
         messages: messages.clock(),
         syncs,
+        tolerance_us: trace.end_us.map(|_| trace.setting.tolerance_us()),
     }
 }
 
@@ -189,27 +192,6 @@ fn between((t0, c0): (i64, i64), (t1, c1): (i64, i64), at: i64) -> i64 {
     c0 + ((c1 - c0) as i128 * (at - t0) as i128 / (t1 - t0) as i128) as i64
 }
 
-/// What Cristian's algorithm would have shown at a life's events: every answer counts, its round trip is halved, and
-/// the software clock is slewed to it.
-fn textbook(trace: &Trace<'_>, stream: &[usize]) -> Vec<Option<i64>> {
-    let mut clock = SoftwareClock::Unset;
-    let known = stream.iter().map(|index| trace.event(*index)).filter(|event| event.true_us.is_some());
-    let shown = known.filter_map(|event| {
-        let (now, cluster) = (Instant(event.hw_us? as u64), event.cluster_us?);
-        if let Event::Sync { offset_us, source, course: Some(_), .. } = event.event
-            && source != event.node_id()
-        {
-            match clock.read(now) {
-                // The first one sets both clocks alike.
-                None => clock.set(now, ClusterTime(cluster)),
-                Some(shown) => drop(clock.correct(now, cluster + offset_us - shown.0)),
-            }
-        }
-        Some(clock.read(now).map(|shown| shown.0))
-    });
-    shown.collect()
-}
-
 fn serves(trace: &Trace<'_>, stream: &[usize]) -> Vec<(i64, bool)> {
     let syncs = stream.iter().map(|index| trace.event(*index)).filter_map(|event| match event.event {
         Event::Sync { source, course: Some(_), .. } => Some((event.true_us?, source == event.node_id())),
@@ -229,7 +211,7 @@ fn readings(trace: &Trace<'_>) -> Vec<Readings> {
                 .iter()
                 .filter_map(|index| trace.event(*index).true_us.zip(trace.event(*index).cluster_us))
                 .collect(),
-            textbook: textbook(trace, stream),
+            textbook: textbook::readings(trace, stream),
             serves: serves(trace, stream),
             from_us,
             until_us: trace.death_us(*node, *inc, from_us).unwrap_or(last),

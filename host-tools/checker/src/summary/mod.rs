@@ -10,6 +10,7 @@ mod messages;
 mod mutex;
 mod sections;
 mod stats;
+mod textbook;
 
 pub use clock::clock_errors;
 pub use leadership::{Leadership, Led};

@@ -215,8 +215,8 @@ pub struct ClockSection {
     pub after_convergence: Option<Stats>,
     /// The same, once every disciplined clock has found its rate.
     pub after_lock: Option<Stats>,
-    /// The same of a clock that Cristian's algorithm would have kept by the very same exchanges, where a
-    /// disciplined one was kept.
+    /// The same of a clock that Cristian's algorithm would have kept by the very same exchanges, the best of each eight,
+    /// where a disciplined one was kept.
     pub cristian_us: Option<Stats>,
     /// From when on all live clocks were within a median round trip for a second.
     pub converged_us: Option<i64>,
@@ -226,6 +226,8 @@ pub struct ClockSection {
     pub raw_spread_us: i64,
     /// Round trips of the exchanges that were used.
     pub rtt_us: Option<RoundTrip>,
+    /// How far they differ: the 99th percentile beyond the quickest.
+    pub jitter_us: Option<i64>,
     /// Half width of the clocks' intervals; nothing where the algorithm gives none.
     pub bound_us: Option<RoundTrip>,
     /// Intervals that did not contain the reference; nothing where the algorithm gives none.
@@ -240,6 +242,8 @@ pub struct ClockSection {
     pub messages: BTreeMap<String, u64>,
     /// Corrections made.
     pub syncs: u64,
+    /// How far true time may be off between two boards, if there is true time.
+    pub tolerance_us: Option<i64>,
 }
 
 /// The cache.

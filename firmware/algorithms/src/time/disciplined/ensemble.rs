@@ -25,6 +25,9 @@ use heapless::Vec;
 /// So many sources are asked at most.
 pub const SOURCES_MAX: usize = HOSTS_MAX;
 
+/// Most of several sources are heard so many times before they set the clock.
+const FIRST_EXCHANGES: u32 = 4;
+
 /// What most sources agreed on, and how that goes on: times minus the hardware time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Agreement {
@@ -314,7 +317,11 @@ impl Ensemble {
             shown.set(begins, shown_us.wrapping_add(ahead_q24 >> 24), (ahead_q24 & 0xff_ffff) << 8, rate_q32);
         };
         if !self.shown.is_set() {
-            return set(&mut self.shown, 0);
+            // Each answer narrows what its source may have meant: one slow answer must not set the clock.
+            if self.most(|servo| servo.exchanges >= FIRST_EXCHANGES) {
+                set(&mut self.shown, 0);
+            }
+            return;
         }
         let missing_q24 = ahead_q24 - (fraction_q32 >> 8);
         if !self.is_locked && self.most(Disciplined::is_locked) {

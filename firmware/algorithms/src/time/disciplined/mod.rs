@@ -443,7 +443,8 @@ fn since_us(later: Instant, earlier: Instant) -> i64 {
     later.0.wrapping_sub(earlier.0) as i64
 }
 
-/// Round trip without the handling.
-fn round_trip_us(exchange: &Exchange) -> i64 {
+/// Round trip without the handling, in microseconds.
+#[must_use]
+pub fn round_trip_us(exchange: &Exchange) -> i64 {
     since_us(exchange.arrived, exchange.asked).wrapping_sub(exchange.answered.0.wrapping_sub(exchange.received.0))
 }
