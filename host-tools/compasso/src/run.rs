@@ -216,7 +216,7 @@ fn emulate_exactly(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Perfor
     let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
     let image = toolchain.build_image(BoardKind::W5500EvbPico).map_err(|error| error.to_string())?;
     let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
-    let options = compasso_rp2040::Options { image, out: out.to_owned(), interrupted };
+    let options = compasso_rp2040::Options { board: BoardKind::W5500EvbPico, image, out: out.to_owned(), interrupted };
     let display = Display::new(talk, &scenario.name);
     let begun = Begun::now();
     let output = compasso_rp2040::perform(scenario, &options, &mut |progress| display.show(progress));

@@ -4,6 +4,7 @@ use crate::{
     bus::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE},
     cpu::{Code, Cpu, Fault, Sleep},
     flash::{FLASH_LEN, Flash},
+    image::Image,
     rom::{self, Function},
 };
 use std::rc::Rc;
@@ -62,11 +63,11 @@ pub struct Board {
 }
 
 impl Board {
-    /// Switches a board on. The flash holds the program, which is also given decoded; random bits come
-    /// from the seed.
+    /// Switches a board on: it is the one that the image is for. The flash holds the program; random bits
+    /// come from the seed.
     #[must_use]
-    pub fn new(flash: Flash, code: Rc<Code>, seed: u64) -> Board {
-        Board::started(Bus::new(flash, seed), code)
+    pub fn new(image: &Image, flash: Flash, seed: u64) -> Board {
+        Board::started(Bus::new(flash, image.device(seed), seed), image.code())
     }
 
     fn started(mut bus: Bus, code: Rc<Code>) -> Board {

@@ -4,8 +4,10 @@
 use crate::{
     bus::XIP_BASE,
     cpu::Code,
+    device::Device,
     flash::{FLASH_LEN, Flash},
 };
+use compasso_stage::setup::BoardKind;
 use object::{
     Endianness, Object, ObjectSymbol,
     elf::{FileHeader32, PT_LOAD},
@@ -21,15 +23,19 @@ pub struct Image {
     flash: Flash,
     code: Rc<Code>,
     ring: u32,
+    board: BoardKind,
     places: Option<addr2line::Loader>,
 }
 
 impl Image {
-    /// Reads an image.
+    /// Reads the image of a board.
     ///
     /// # Errors
     /// One line: what is wrong with it.
-    pub fn read(path: &Path, elf: &[u8]) -> Result<Image, String> {
+    pub fn read(board: BoardKind, path: &Path, elf: &[u8]) -> Result<Image, String> {
+        if Device::of(board, 0).is_none() {
+            return Err(format!("a {} cannot be emulated", board.image()));
+        }
         let header = FileHeader32::<Endianness>::parse(elf).map_err(|error| format!("not an ELF file: {error}"))?;
         let endian = header.endian().map_err(|error| error.to_string())?;
         let mut flash = Flash::default();
@@ -48,7 +54,7 @@ impl Image {
         }
         let code = Rc::new(Code::new(XIP_BASE, &flash.bytes()[..end]));
         let ring = find_ring(elf).ok_or("it has no COMPASSO_RING: it is not the image of a board")?;
-        Ok(Image { flash, code, ring, places: addr2line::Loader::new(path).ok() })
+        Ok(Image { flash, code, ring, board, places: addr2line::Loader::new(path).ok() })
     }
 
     /// A flash with the image in it, and nothing else.
@@ -61,6 +67,12 @@ impl Image {
     #[must_use]
     pub fn code(&self) -> Rc<Code> {
         Rc::clone(&self.code)
+    }
+
+    /// The board's network device, as it is after power-up.
+    #[must_use]
+    pub fn device(&self, seed: u64) -> Device {
+        Device::of(self.board, seed).unwrap_or_else(|| unreachable!("it was checked"))
     }
 
     /// Where the telemetry ring is.

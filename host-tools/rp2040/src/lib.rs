@@ -2,12 +2,13 @@
 //! in one process, with the same scenario, trace and checks as every other stage.
 //!
 //! [`perform`] runs a scenario. A [`board`] is a processor core on a [`bus`] of peripherals, with a
-//! [`flash`] and a [`w5500`]; a [`world`] is boards and the network between them.
+//! [`flash`] and a network [`device`]; a [`world`] is boards and the network between them.
 
 pub mod board;
 pub mod bus;
 pub mod cpu;
 pub mod crystal;
+pub mod device;
 pub mod effort;
 pub mod flash;
 pub mod image;

@@ -18,7 +18,7 @@ pub fn measure(toolchain: &Toolchain) -> Result<Measurement, EnvironmentError> {
     let scenario = Scenario::load(&path).map_err(|error| broken(error.to_string()))?;
     let image = toolchain.build_image(BoardKind::W5500EvbPico)?;
     let out = toolchain.root.join("target/stack");
-    let options = Options { image, out, interrupted: Default::default() };
+    let options = Options { board: BoardKind::W5500EvbPico, image, out, interrupted: Default::default() };
     let measured = perform_measured(&scenario, &options, &mut |_| ()).map_err(|error| broken(error.to_string()))?;
     let (output, value) = measured;
     if let Some(failure) = output.failures.first() {

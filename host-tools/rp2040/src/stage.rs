@@ -3,7 +3,11 @@
 use crate::{image::Image, world::World};
 use compasso_scenario::{Scenario, mix};
 use compasso_stage::{
-    Progress, RunOutput, StageError, outcome::Doing, perform::perform_on, rtt, setup::EnvironmentError,
+    Progress, RunOutput, StageError,
+    outcome::Doing,
+    perform::perform_on,
+    rtt,
+    setup::{BoardKind, EnvironmentError},
 };
 use compasso_wire::Key;
 use std::{
@@ -15,7 +19,9 @@ use std::{
 /// Where and with what to perform.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The image.
+    /// The boards.
+    pub board: BoardKind,
+    /// Their image.
     pub image: PathBuf,
     /// The run's folder: gets `network.pcapng` and `nodes/<id>.log`.
     pub out: PathBuf,
@@ -45,7 +51,7 @@ pub fn perform_measured(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(RunOutput, u32), StageError> {
     let elf = fs::read(&options.image).doing("reading the image")?;
-    let image = read_image(&options.image, &elf)?;
+    let image = read_image(options.board, &options.image, &elf)?;
     let logs = rtt::Image::parse(&elf).map_err(broken)?;
     let world = World::new(scenario, &image, &logs, &options.out).doing("making the run's folder")?;
     let stack = world.deepest_stack();
@@ -53,8 +59,8 @@ pub fn perform_measured(
     Ok((output, stack.get()))
 }
 
-fn read_image(path: &Path, elf: &[u8]) -> Result<Image, StageError> {
-    Ok(Image::read(path, elf).map_err(|what| broken(format!("{}: {what}", path.display())))?)
+fn read_image(board: BoardKind, path: &Path, elf: &[u8]) -> Result<Image, StageError> {
+    Ok(Image::read(board, path, elf).map_err(|what| broken(format!("{}: {what}", path.display())))?)
 }
 
 fn broken(what: String) -> EnvironmentError {

@@ -5,6 +5,11 @@
 
 use std::collections::VecDeque;
 
+/// Where it is wired to.
+const PIN_SELECT: u32 = 17;
+const PIN_RESET: u32 = 20;
+/// The pin that it drives.
+pub const PIN_INTERRUPT: u32 = 21;
 const BUFFER_LEN: usize = 16 * 1024;
 /// At 100 Mbit/s a byte takes 80 ns: ten cycles.
 const CYCLES_PER_BYTE: u64 = 10;
@@ -81,6 +86,16 @@ impl W5500 {
     pub fn reset(&mut self) {
         let phase = self.phase;
         *self = W5500 { dropped: self.dropped, phase, ..W5500::default() };
+    }
+
+    /// Pins were moved: it may be selected or reset.
+    pub fn pins_moved(&mut self, changed: u32, levels: u32) {
+        if changed & (1 << PIN_SELECT) != 0 {
+            self.select(levels & (1 << PIN_SELECT) == 0);
+        }
+        if changed & (1 << PIN_RESET) != 0 && levels & (1 << PIN_RESET) == 0 {
+            self.reset();
+        }
     }
 
     /// The chip is selected, or no more.

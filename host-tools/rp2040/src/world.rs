@@ -248,7 +248,7 @@ fn describe_stop(stop: &Stop) -> String {
         }
         Stop::Nowhere { address } => format!("hard fault: there is nothing at {address:#010x}"),
         Stop::Forbidden { address } => format!("hard fault: {address:#010x} is guarded; the stack has overflowed"),
-        Stop::Controller(what) => format!("it asked the W5500 for what the model does not cover: {what}"),
+        Stop::Device(what) => format!("it asked its network device for what the model does not cover: {what}"),
         Stop::Watchdog { forced: true } | Stop::ResetRequest => "it restarted itself; its log says why".to_owned(),
         Stop::Watchdog { forced: false } => "its watchdog bit: it was not fed in time".to_owned(),
         Stop::PowerCut => "its power was cut".to_owned(),
@@ -285,7 +285,7 @@ impl Boards for World<'_> {
         let dice = mix(&[self.seed, 11, position as u64, seat.lives.into()]);
         seat.incarnation = remembered(&flash).map_or(FIRST_LIFE, |memory| memory.incarnation + 1);
         seat.crystal = Crystal::new(self.now_ns + dice % POWER_UP_NS, seat.ppb);
-        seat.board = Some(Board::new(flash, self.image.code(), dice));
+        seat.board = Some(Board::new(self.image, flash, dice));
         seat.log.begin(seat.incarnation).doing("writing the nodes' logs")
     }
 

@@ -5,7 +5,7 @@ mod common;
 use compasso_checker::{Event, RunInfo, TraceEvent, judge};
 use compasso_rp2040::{Options, perform};
 use compasso_scenario::Scenario;
-use compasso_stage::RunOutput;
+use compasso_stage::{RunOutput, setup::BoardKind};
 use std::{collections::BTreeMap, fs, path::Path};
 
 const THREE: &str = r#"
@@ -40,7 +40,12 @@ const THREE: &str = r#"
 
 fn stage(text: &str, image: &Path, out: &Path) -> (Scenario, RunOutput) {
     let scenario = Scenario::parse(text, "test.toml").unwrap();
-    let options = Options { image: image.to_owned(), out: out.to_owned(), interrupted: Default::default() };
+    let options = Options {
+        board: BoardKind::W5500EvbPico,
+        image: image.to_owned(),
+        out: out.to_owned(),
+        interrupted: Default::default(),
+    };
     let output = perform(&scenario, &options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     (scenario, output)
 }

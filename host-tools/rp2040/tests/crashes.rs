@@ -10,7 +10,10 @@ use compasso_rp2040::{
     image::Image,
     probe::Probe,
 };
-use compasso_stage::rtt::{self, Log};
+use compasso_stage::{
+    rtt::{self, Log},
+    setup::BoardKind,
+};
 use compasso_wire::{
     Key, NodeConfig, NodeId,
     flash::{PAGES_AT, SECTOR_LEN, page},
@@ -38,7 +41,12 @@ impl Bench {
         let path = common::image();
         let elf = fs::read(&path).unwrap();
         let logs = rtt::Image::parse(&elf).unwrap();
-        Bench { image: Image::read(&path, &elf).unwrap(), elf, logs, folder: tempfile::tempdir().unwrap() }
+        Bench {
+            image: Image::read(BoardKind::W5500EvbPico, &path, &elf).unwrap(),
+            elf,
+            logs,
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn flash(&self) -> Flash {
@@ -52,7 +60,7 @@ impl Bench {
     }
 
     fn board(&self) -> Board {
-        Board::new(self.flash(), self.image.code(), 1)
+        Board::new(&self.image, self.flash(), 1)
     }
 
     /// Runs for so long or until the board ends, and returns what it logged meanwhile.
@@ -93,7 +101,7 @@ fn a_panic_is_told_by_the_next_life_with_its_line_and_its_words() {
     let bench = Bench::new();
     let mut flash = bench.flash();
     flash.wear_out();
-    let mut board = Board::new(flash, bench.image.code(), 1);
+    let mut board = Board::new(&bench.image, flash, 1);
     let log = bench.watch(&mut board, 20 * SECOND);
     assert!(log.contains("panicked at") && log.contains("the flash is worn out"), "{log}");
     assert_eq!(board.end().unwrap().by, Reset::Wanted, "it started anew by itself");
@@ -180,7 +188,7 @@ fn after_a_power_cut_there_is_nothing_to_tell() {
     let bench = Bench::new();
     let mut board = bench.board();
     bench.watch(&mut board, SECOND);
-    let mut next = Board::new(board.power_cut(), bench.image.code(), 2);
+    let mut next = Board::new(&bench.image, board.power_cut(), 2);
     let log = bench.watch(&mut next, SECOND);
     assert!(log.contains("life 2") && !log.contains("the last life"), "{log}");
 }

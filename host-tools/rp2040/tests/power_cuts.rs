@@ -10,7 +10,7 @@ use compasso_rp2040::{
     image::Image,
     probe::remembered,
 };
-use compasso_stage::frame;
+use compasso_stage::{frame, setup::BoardKind};
 use compasso_wire::{
     Key, NodeConfig, NodeId, address,
     flash::{PAGES_AT, SECTOR_LEN, page},
@@ -29,7 +29,7 @@ const POINTS: u64 = 150;
 
 fn read_image() -> Image {
     let path = common::image();
-    Image::read(&path, &fs::read(&path).unwrap()).unwrap()
+    Image::read(BoardKind::W5500EvbPico, &path, &fs::read(&path).unwrap()).unwrap()
 }
 
 fn provisioned(image: &Image) -> Flash {
@@ -72,7 +72,7 @@ fn open(frame: &[u8], key: &Key, cluster: u32) -> Option<u32> {
 
 /// When a board's first life is written down, and how many bytes of flash it takes to get there.
 fn first_life(image: &Image) -> (u64, u64) {
-    let mut board = Board::new(provisioned(image), image.code(), 1);
+    let mut board = Board::new(image, provisioned(image), 1);
     while remembered(&board.bus().flash).is_none() {
         assert!(board.now() < PATIENCE && board.end().is_none(), "{:?}", board.end());
         board.run(board.now() + SECOND / 10_000);
@@ -85,7 +85,7 @@ fn first_life(image: &Image) -> (u64, u64) {
 /// The next life after a cut: it speaks, and as nobody who has spoken before.
 fn next_life(image: &Image, flash: Flash, spoken: Option<u32>, what: &str) {
     let old = remembered(&flash).map_or(0, |memory| memory.incarnation);
-    let mut board = Board::new(flash, image.code(), 2);
+    let mut board = Board::new(image, flash, 2);
     let said = speak(&mut board, PATIENCE);
     assert_eq!(said, Some(old + 1), "{what}: {:?}", board.end());
     assert!(said > spoken, "{what}: {said:?} was used before");
@@ -99,7 +99,7 @@ fn at_any_instruction_the_board_comes_back_and_uses_no_life_twice() {
     let last = written + written / 4;
     for point in 0..POINTS {
         let cycle = last * point / POINTS;
-        let mut board = Board::new(provisioned(&image), image.code(), 1);
+        let mut board = Board::new(&image, provisioned(&image), 1);
         let spoken = speak(&mut board, cycle);
         let flash = board.power_cut();
         let known = remembered(&flash).map(|memory| memory.incarnation);
@@ -118,7 +118,7 @@ fn after_any_byte_of_flash_the_board_comes_back_and_uses_no_life_twice() {
     for byte in points {
         let mut flash = provisioned(&image);
         flash.cut_after(byte);
-        let mut board = Board::new(flash, image.code(), 1);
+        let mut board = Board::new(&image, flash, 1);
         let spoken = speak(&mut board, PATIENCE);
         assert_eq!((spoken, &board.end().unwrap().cause), (None, &Cause::Stop(Stop::PowerCut)), "byte {byte}");
         next_life(&image, board.power_cut(), spoken, &format!("cut after byte {byte}"));
@@ -155,7 +155,7 @@ fn provision_anew(flash: &mut Flash, cut_after: Option<u64>) -> bool {
 
 /// The board with this flash speaks in the new cluster, or still in the old one; nothing else may happen.
 fn is_new(image: &Image, flash: Flash, what: &str) -> bool {
-    let mut board = Board::new(flash, image.code(), 2);
+    let mut board = Board::new(image, flash, 2);
     while board.now() < PATIENCE && board.end().is_none() {
         board.run(board.now() + LOOK);
         if let Some((_, frame)) = board.bus_mut().departed.pop() {

@@ -16,6 +16,7 @@ use compasso_rp2040::{
     perform,
 };
 use compasso_scenario::Scenario;
+use compasso_stage::setup::BoardKind;
 use std::{
     collections::BTreeMap,
     fmt::Write,
@@ -137,7 +138,12 @@ struct Soaked {
 fn soak(number: usize, sort: &Sort, image: &Path) -> Soaked {
     let scenario = scenario(number, sort);
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { image: image.to_owned(), out: folder.path().to_owned(), interrupted: Default::default() };
+    let options = Options {
+        board: BoardKind::W5500EvbPico,
+        image: image.to_owned(),
+        out: folder.path().to_owned(),
+        interrupted: Default::default(),
+    };
     let begun = Begun::now();
     let output = perform(&scenario, &options, &mut |_| ()).unwrap_or_else(|error| panic!("{}: {error}", sort.0));
     let effort = begun.effort();

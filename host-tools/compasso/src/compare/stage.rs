@@ -68,10 +68,11 @@ impl Stage {
         let needs = Needs { compiler: true, emulator: false };
         let toolchain = setup::ensure(&needs).map_err(|error| environment(error.to_string()))?;
         let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
-        let image = toolchain.build_image(BoardKind::W5500EvbPico).map_err(|error| environment(error.to_string()))?;
+        let board = BoardKind::W5500EvbPico;
+        let image = toolchain.build_image(board).map_err(|error| environment(error.to_string()))?;
         let interrupted =
             interrupt_flag().map_err(|error| environment(format!("cannot listen to signals: {error}")))?;
-        Ok(Stage::Rp2040(Box::new(compasso_rp2040::Options { image, out: "runs".into(), interrupted })))
+        Ok(Stage::Rp2040(Box::new(compasso_rp2040::Options { board, image, out: "runs".into(), interrupted })))
     }
 
     /// Performs all of them, in their order. Once interrupted, the rest is left out.

@@ -1,4 +1,4 @@
-//! One board's bus: memory, peripherals, and the controller wired to the pins.
+//! One board's bus: memory, peripherals, and the network device.
 //!
 //! Whatever is not modelled stops the board when it is touched: a run on a model that guesses would
 //! prove nothing. Peripherals do nothing by the cycle; each says when it has something to do next.
@@ -20,9 +20,9 @@ pub use access::is_aligned;
 
 use crate::{
     cpu::Private,
+    device::Device,
     flash::{FLASH_LEN, Flash},
     rom::{self, Function},
-    w5500::W5500,
 };
 use dma::Dma;
 use gpio::Gpio;
@@ -46,11 +46,6 @@ pub const RAM_LEN: usize = 264 * 1024;
 /// What RAM holds after power-up: nothing that a program could rely on.
 const RAM_FILL: u32 = 0xa5a5_a5a5;
 
-/// Where the controller is wired to.
-const PIN_SELECT: u32 = 17;
-const PIN_RESET: u32 = 20;
-const PIN_INTERRUPT: u32 = 21;
-
 /// Why the processor must stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -71,8 +66,8 @@ pub enum Stop {
         /// Where.
         address: u32,
     },
-    /// Something was asked of the network controller that is not modelled.
-    Controller(String),
+    /// Something was asked of the network device that is not modelled.
+    Device(String),
     /// A function of the ROM was called.
     Rom(Function),
     /// The watchdog bit, by itself or because the program wanted it.
@@ -122,13 +117,13 @@ pub struct Bus {
     dma: Dma,
     mpu: Mpu,
     system: System,
-    controller: W5500,
+    device: Device,
 }
 
 impl Bus {
-    /// A board that was just switched on, with this flash; random bits come from the seed.
+    /// A board that was just switched on, with this flash and network device; random bits come from the seed.
     #[must_use]
-    pub fn new(flash: Flash, seed: u64) -> Bus {
+    pub fn new(flash: Flash, device: Device, seed: u64) -> Bus {
         let ram: Box<[u32]> = vec![RAM_FILL; RAM_LEN / 4].into();
         let mut bus = Bus {
             now: 0,
@@ -153,7 +148,7 @@ impl Bus {
             dma: Dma::default(),
             mpu: Mpu::default(),
             system: System::seeded(seed),
-            controller: W5500::default(),
+            device,
         };
         bus.settle();
         bus
@@ -165,7 +160,8 @@ impl Bus {
     pub fn after_reset(self, seed: u64, forced: bool) -> Bus {
         let mut flash = self.flash;
         flash.power_cut(); // Whatever was being done to it is not finished.
-        Bus { ram: self.ram, watchdog: self.watchdog.after_reset(forced), ..Bus::new(flash, seed) }
+        let device = self.device.after_reset(seed);
+        Bus { ram: self.ram, watchdog: self.watchdog.after_reset(forced), ..Bus::new(flash, device, seed) }
     }
 
     /// A fault's handler may touch everything.
@@ -192,7 +188,7 @@ impl Bus {
     pub fn happen(&mut self) {
         self.timer.advance(self.now);
         self.catch_up();
-        while let Some(frame) = self.controller.departed(self.now) {
+        while let Some(frame) = self.device.departed(self.now) {
             self.departed.push(frame);
         }
         if self.watchdog.next_at() <= self.now {
@@ -204,7 +200,7 @@ impl Bus {
     /// A frame arrives from the network.
     pub fn receive(&mut self, frame: &[u8]) {
         self.catch_up();
-        self.controller.receive(frame);
+        self.device.receive(frame);
         self.settle();
     }
 
@@ -225,10 +221,10 @@ impl Bus {
         self.attention = true;
     }
 
-    /// Frames that found the network controller's buffer full.
+    /// Frames that found no room in the network device.
     #[must_use]
     pub fn frames_dropped(&self) -> u64 {
-        self.controller.dropped()
+        self.device.dropped()
     }
 
     /// The level of every pin.
@@ -245,29 +241,25 @@ impl Bus {
 
     /// Brings wires, interrupt lines and the time of the next event up to date.
     pub fn settle(&mut self) {
-        self.gpio.drive(PIN_INTERRUPT, self.controller.interrupt_pin());
-        if let Some(what) = self.controller.unmodelled() {
+        if let Some((pin, high)) = self.device.driven_pin() {
+            self.gpio.drive(pin, high);
+        }
+        if let Some(what) = self.device.unmodelled() {
             let what = what.to_owned();
-            self.stop(Stop::Controller(what));
+            self.stop(Stop::Device(what));
         }
         let [dma0, dma1] = self.dma.lines();
         let lines =
             self.timer.lines() | u32::from(dma0) << 11 | u32::from(dma1) << 12 | u32::from(self.gpio.line()) << 13;
         self.private.raise(lines);
-        let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.controller.next_at());
+        let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.device.next_at());
         self.next_at = next.min(self.transfer_at());
         self.attention = true;
     }
 
-    /// The processor moved pins: the controller may be selected or reset.
+    /// The processor moved pins: the device may be selected or reset.
     fn pins_moved(&mut self, before: u32) {
-        let now = self.gpio.levels();
-        let changed = before ^ now;
-        if changed & (1 << PIN_SELECT) != 0 {
-            self.controller.select(now & (1 << PIN_SELECT) == 0);
-        }
-        if changed & (1 << PIN_RESET) != 0 && now & (1 << PIN_RESET) == 0 {
-            self.controller.reset();
-        }
+        let levels = self.gpio.levels();
+        self.device.pins_moved(before ^ levels, levels);
     }
 }

@@ -12,7 +12,7 @@ impl Bus {
         self.feed(self.now);
         while self.spi.next_shift_at().is_some_and(|at| at <= self.now) {
             let Some((byte, at)) = self.spi.shifted() else { break };
-            let answer = self.controller.exchange(at, byte);
+            let answer = self.device.exchange(at, byte);
             self.spi.answered(answer);
             self.drain();
             self.spi.start(at);

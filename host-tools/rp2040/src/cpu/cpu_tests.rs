@@ -1,7 +1,7 @@
 //! Every instruction against the processor core of another emulator, in random states.
 
 use super::*;
-use crate::{flash::Flash, rom};
+use crate::{device::Device, flash::Flash, rom, w5500::W5500};
 use rp2040_emu::{bus::Bus as TheirBus, core::CortexM0Plus};
 
 /// Instructions are put here, and data there.
@@ -41,7 +41,7 @@ impl Pair {
     fn new() -> Pair {
         let mut pair = Pair {
             ours: Cpu::new(0, 0),
-            bus: Bus::new(Flash::default(), 1),
+            bus: Bus::new(Flash::default(), Device::W5500(W5500::default()), 1),
             theirs: CortexM0Plus::new(),
             their_bus: TheirBus::default(),
             dice: Dice(1),
