@@ -3,7 +3,10 @@
 //! The bus knows only this. A device outside the chip hangs on pins and on a bus of the chip; one
 //! inside has registers and an interrupt line. What a device does not have, it leaves alone.
 
-use crate::w5500::{self, W5500};
+use crate::{
+    cyw43::{self, Cyw43},
+    w5500::{self, W5500},
+};
 use compasso_stage::setup::BoardKind;
 
 /// A network device.
@@ -11,6 +14,8 @@ use compasso_stage::setup::BoardKind;
 pub enum Device {
     /// Ethernet by a W5500 on SPI0.
     W5500(W5500),
+    /// Wi-Fi by a CYW43 on a bus that PIO0 drives.
+    Cyw43(Box<Cyw43>),
 }
 
 impl Device {
@@ -20,7 +25,8 @@ impl Device {
     pub fn of(board: BoardKind, _seed: u64) -> Option<Device> {
         match board {
             BoardKind::W5500EvbPico => Some(Device::W5500(W5500::default())),
-            BoardKind::PicoUsb | BoardKind::PicoW | BoardKind::Qemu | BoardKind::QemuCount => None,
+            BoardKind::PicoW => Some(Device::Cyw43(Box::new(Cyw43::new(cyw43::mac(0))))),
+            BoardKind::PicoUsb | BoardKind::Qemu | BoardKind::QemuCount => None,
         }
     }
 
@@ -34,6 +40,7 @@ impl Device {
     pub fn after_reset(&self, _seed: u64) -> Device {
         match self {
             Device::W5500(_) => Device::W5500(W5500::default()),
+            Device::Cyw43(chip) => Device::Cyw43(Box::new(chip.without_power())),
         }
     }
 
@@ -42,6 +49,7 @@ impl Device {
     pub fn next_at(&self) -> u64 {
         match self {
             Device::W5500(chip) => chip.next_at(),
+            Device::Cyw43(chip) => chip.next_at(),
         }
     }
 
@@ -49,6 +57,7 @@ impl Device {
     pub fn departed(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         match self {
             Device::W5500(chip) => chip.departed(now),
+            Device::Cyw43(chip) => chip.departed(now),
         }
     }
 
@@ -56,6 +65,7 @@ impl Device {
     pub fn receive(&mut self, frame: &[u8]) {
         match self {
             Device::W5500(chip) => chip.receive(frame),
+            Device::Cyw43(chip) => chip.receive(frame),
         }
     }
 
@@ -64,13 +74,15 @@ impl Device {
     pub fn driven_pin(&self) -> Option<(u32, bool)> {
         match self {
             Device::W5500(chip) => Some((w5500::PIN_INTERRUPT, chip.interrupt_pin())),
+            Device::Cyw43(chip) => Some((cyw43::PIN_DATA, chip.data_pin())),
         }
     }
 
-    /// The processor moved these pins; now they have these levels.
-    pub fn pins_moved(&mut self, changed: u32, levels: u32) {
+    /// The processor, or its PIO, moved these pins at this time; now they have these levels.
+    pub fn pins_moved(&mut self, at: u64, changed: u32, levels: u32) {
         match self {
             Device::W5500(chip) => chip.pins_moved(changed, levels),
+            Device::Cyw43(chip) => chip.pins_moved(at, changed, levels),
         }
     }
 
@@ -78,6 +90,7 @@ impl Device {
     pub fn exchange(&mut self, now: u64, byte: u8) -> u8 {
         match self {
             Device::W5500(chip) => chip.exchange(now, byte),
+            Device::Cyw43(_) => 0xff, // Nothing is there.
         }
     }
 
@@ -86,6 +99,7 @@ impl Device {
     pub fn unmodelled(&self) -> Option<&str> {
         match self {
             Device::W5500(chip) => chip.unmodelled(),
+            Device::Cyw43(chip) => chip.unmodelled(),
         }
     }
 
@@ -94,6 +108,7 @@ impl Device {
     pub fn dropped(&self) -> u64 {
         match self {
             Device::W5500(chip) => chip.dropped(),
+            Device::Cyw43(chip) => chip.dropped(),
         }
     }
 }

@@ -1,10 +1,16 @@
 //! One board on the bench, with its log.
 
 use compasso_rp2040::{board::Board, bus::CYCLES_PER_US, flash::Flash, image::Image, probe::Probe};
-use compasso_stage::rtt::{self, Log};
+use compasso_stage::{
+    rtt::{self, Log},
+    setup::BoardKind,
+};
 use compasso_wire::{
     Key, NodeConfig, NodeId,
-    flash::{PAGES_AT, SECTOR_LEN, page},
+    flash::{
+        PAGES_AT, SECTOR_LEN,
+        page::{self, Wifi},
+    },
 };
 use std::{fs, path::Path};
 
@@ -22,19 +28,22 @@ pub struct Bench {
 
 impl Bench {
     /// For boards with this image.
-    pub fn new(path: &Path) -> Bench {
+    pub fn new(board: BoardKind, path: &Path) -> Bench {
         let elf = fs::read(path).unwrap();
         let logs = rtt::Image::parse(&elf).unwrap();
-        Bench { image: Image::read(path, &elf).unwrap(), logs, folder: tempfile::tempdir().unwrap() }
+        Bench { image: Image::read(board, path, &elf).unwrap(), logs, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A board that was provisioned as node 1 of two and switched on.
-    pub fn board(&self) -> Board {
+    /// A board that was provisioned as node 1 of two, for this Wi-Fi network if one is given, and switched on.
+    pub fn board(&self, wifi: Option<&Wifi>) -> Board {
         let config =
             NodeConfig { incarnation: 1, ..NodeConfig::new(7, Key([5; 16]), NodeId(1), [NodeId(1), NodeId(2)]) };
         let mut sector = [0; SECTOR_LEN];
-        page::encode(&config, 1, &mut sector);
-        Board::new(self.with_page(&sector), self.image.code(), 1)
+        match wifi {
+            Some(wifi) => page::encode_with_wifi(&config, wifi, 1, &mut sector),
+            None => page::encode(&config, 1, &mut sector),
+        }
+        Board::new(&self.image, self.with_page(&sector), 1)
     }
 
     fn with_page(&self, sector: &[u8; SECTOR_LEN]) -> Flash {
