@@ -7,12 +7,12 @@ mod radio;
 #[cfg(target_os = "none")]
 mod image {
     use crate::radio::{self, Ethernet, EthernetDevice, Wiring};
-    use compasso_board_rp2040::{Lamp, Parts, Wish, boot, watch};
+    use compasso_board_rp2040::{Booted, Lamp, Parts, Wish, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use compasso_wire::flash::page::Wifi;
     use cyw43::Control;
     use embassy_executor::Spawner;
-    use embassy_net::Runner;
+    use embassy_net::{Runner, Stack};
     use embassy_rp::{Peri, peripherals::WATCHDOG};
     use embassy_time::Timer;
 
@@ -52,6 +52,12 @@ mod image {
         let (stack, network) = board.radio_network(device, mac);
         spawner.spawn(network_task(network).expect(ONCE));
         spawner.spawn(serve_task(control, wifi).expect(ONCE));
+        spawner.spawn(node_task(board, stack).expect(ONCE));
+    }
+
+    /// Not part of the main task, which has the radio's start on its stack: below that a node has no room.
+    #[embassy_executor::task]
+    async fn node_task(board: Booted, stack: Stack<'static>) {
         board.run(stack).await
     }
 
