@@ -81,6 +81,7 @@ pub enum Command {
   compasso run                                       scenarios/concert.toml on emulated boards
   compasso run scenarios/concert.toml --on sim       the same, simulated
   compasso run --on rp2040                           the exact image of an RP2040 board, emulated
+  compasso run --on rp2040 --image pico-usb          the same for a Pico, with Ethernet over USB
   compasso run --on sim,qemu,rp2040 --seed 3 --json  all three, one document each in an array
   compasso run scenarios/boards.toml --on boards     on the real boards of fleet.toml
 
@@ -93,6 +94,9 @@ pub struct RunArgs {
     /// of an RP2040 board, emulated), boards (real ones).
     #[arg(long, value_delimiter = ',', default_value = "qemu", value_name = "STAGE")]
     pub on: Vec<String>,
+    /// Which image to emulate on rp2040: w5500-evb-pico or pico-usb [default: w5500-evb-pico].
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
     /// The file that names the real boards.
     #[arg(long, value_name = "FILE", default_value = FLEET)]
     pub fleet: PathBuf,

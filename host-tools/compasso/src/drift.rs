@@ -30,6 +30,7 @@ pub fn drift_of(args: &DriftArgs) -> Outcome {
         (Some(stage), scenario) => {
             let out = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
             let performed = run::run(&RunArgs {
+                image: None,
                 scenario: scenario.clone(),
                 on: vec![stage.clone()],
                 fleet: args.fleet.clone(),

@@ -9,12 +9,12 @@ use crate::{
 };
 use compasso_checker::{NetworkStats, RunInfo, Summary, TraceEvent, judge, render, trace::write_trace};
 use compasso_fleet::{Fleet, perform::feasible};
-use compasso_rp2040::effort::Begun;
+use compasso_rp2040::{device::Device, effort::Begun};
 use compasso_scenario::Scenario;
 use compasso_stage::{
     Failure, Options, Progress, RunOutput, interrupt_flag, perform as perform_on_boards,
     rtt::LAST_LINES,
-    setup::{self, BoardKind, Needs, Toolchain},
+    setup::{self, BoardKind, EnvironmentError, Needs, RADIO_VARIABLE, Toolchain},
 };
 use serde_json::{Value, json};
 use std::{
@@ -26,20 +26,23 @@ use std::{
 
 const DEFAULT_SCENARIO: &str = "scenarios/concert.toml";
 
+/// What is emulated unless `--image` says otherwise.
+const DEFAULT_IMAGE: BoardKind = BoardKind::W5500EvbPico;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Sim,
     Qemu,
-    Rp2040,
+    Rp2040(BoardKind),
     Boards,
 }
 
 impl Stage {
-    fn parse(name: &str) -> Result<Stage, String> {
+    fn parse(name: &str, image: Option<&str>) -> Result<Stage, String> {
         match name {
             "sim" => Ok(Stage::Sim),
             "qemu" => Ok(Stage::Qemu),
-            "rp2040" => Ok(Stage::Rp2040),
+            "rp2040" => emulated(image.unwrap_or(DEFAULT_IMAGE.image())).map(Stage::Rp2040),
             "boards" => Ok(Stage::Boards),
             _ => Err(format!("--on {name}: expected a stage, one of: sim, qemu, rp2040, boards")),
         }
@@ -49,10 +52,27 @@ impl Stage {
         match self {
             Stage::Sim => "sim",
             Stage::Qemu => "qemu",
-            Stage::Rp2040 => "rp2040",
+            Stage::Rp2040(_) => "rp2040",
             Stage::Boards => "boards",
         }
     }
+
+    /// What stands behind `--on` to get it again.
+    fn arguments(self) -> String {
+        match self {
+            Stage::Rp2040(board) if board != DEFAULT_IMAGE => format!("rp2040 --image {}", board.image()),
+            Stage::Sim | Stage::Qemu | Stage::Rp2040(_) | Stage::Boards => self.name().to_owned(),
+        }
+    }
+}
+
+/// The board whose image has this name, if it can be emulated.
+fn emulated(image: &str) -> Result<BoardKind, String> {
+    let boards: Vec<BoardKind> = Device::boards().collect();
+    boards.iter().copied().find(|board| board.image() == image).ok_or_else(|| {
+        let names: Vec<&str> = boards.iter().map(|board| board.image()).collect();
+        format!("--image {image}: expected an image that can be emulated, one of: {}", names.join(", "))
+    })
 }
 
 /// What a stage leaves behind, whichever it was.
@@ -89,7 +109,8 @@ pub fn run(args: &RunArgs) -> Outcome {
     for (turn, stage) in stages.iter().enumerate() {
         let earlier = stages.iter().take(turn).filter(|other| *other == stage).count();
         let out = folder(args, &scenario, *stage, stages.len(), earlier);
-        let repeat = format!("cargo compasso run {} --on {} --seed {}", path.display(), stage.name(), scenario.seed);
+        let repeat =
+            format!("cargo compasso run {} --on {} --seed {}", path.display(), stage.arguments(), scenario.seed);
         let (ended, document) = perform(talk, &scenario, *stage, fleet.as_ref(), &out, repeat);
         outcome = outcome.or(ended);
         let interrupted = document["interrupted"] == json!(true);
@@ -110,7 +131,10 @@ pub fn run(args: &RunArgs) -> Outcome {
 }
 
 fn prepare(args: &RunArgs) -> Result<Prepared, String> {
-    let stages = args.on.iter().map(|name| Stage::parse(name)).collect::<Result<Vec<_>, _>>()?;
+    let stages = args.on.iter().map(|name| Stage::parse(name, args.image.as_deref())).collect::<Result<Vec<_>, _>>()?;
+    if args.image.is_some() && !stages.iter().any(|stage| matches!(stage, Stage::Rp2040(_))) {
+        return Err("--image: only rp2040 emulates images; add --on rp2040".into());
+    }
     let rehearsed = match stages.contains(&Stage::Boards) {
         true => Some(boards::rehearse(&args.fleet, args.scenario.as_deref())?),
         false => None,
@@ -167,7 +191,7 @@ fn perform(
     let performed = match stage {
         Stage::Sim => simulate(talk, scenario),
         Stage::Qemu => emulate(talk, scenario, out),
-        Stage::Rp2040 => emulate_exactly(talk, scenario, out),
+        Stage::Rp2040(board) => emulate_exactly(talk, scenario, board, out),
         Stage::Boards => match fleet {
             Some(fleet) => boards::perform(talk, fleet, scenario, out),
             None => Err("no fleet was prepared".into()),
@@ -211,12 +235,21 @@ fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, Str
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }
 
-fn emulate_exactly(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, String> {
+/// Built without the radio's firmware, the image refuses to run.
+fn without_radio() -> String {
+    let what = "pico-w needs its radio's firmware, which is not ours to ship (docs/boards.md says where it is)";
+    EnvironmentError::new(what, format!("export {RADIO_VARIABLE}=FOLDER, and try again")).to_string()
+}
+
+fn emulate_exactly(talk: Talk, scenario: &Scenario, board: BoardKind, out: &Path) -> Result<Performed, String> {
     let toolchain = setup::ensure(&Needs { compiler: true, emulator: false }).map_err(|error| error.to_string())?;
     let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
-    let image = toolchain.build_image(BoardKind::W5500EvbPico).map_err(|error| error.to_string())?;
+    if board == BoardKind::PicoW && toolchain.radio.is_none() {
+        return Err(without_radio());
+    }
+    let image = toolchain.build_image(board).map_err(|error| error.to_string())?;
     let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
-    let options = compasso_rp2040::Options { board: BoardKind::W5500EvbPico, image, out: out.to_owned(), interrupted };
+    let options = compasso_rp2040::Options { board, image, out: out.to_owned(), interrupted };
     let display = Display::new(talk, &scenario.name);
     let begun = Begun::now();
     let output = compasso_rp2040::perform(scenario, &options, &mut |progress| display.show(progress));

@@ -200,8 +200,12 @@ impl Cyw43 {
 
     /// A frame that has left by now, and when.
     pub fn departed(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
-        self.program.advance(now);
         self.program.departed(now)
+    }
+
+    /// Time goes on.
+    pub fn advance(&mut self, now: u64) {
+        self.program.advance(now);
     }
 
     /// Frames that found no room.

@@ -17,6 +17,7 @@ pub mod probe;
 pub mod rom;
 pub mod stack;
 pub mod stage;
+pub mod usb;
 pub mod w5500;
 pub mod world;
 

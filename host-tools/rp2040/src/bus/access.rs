@@ -1,7 +1,7 @@
 //! Loads and stores: memory at once, everything else by its address.
 
-use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block, wires::Wires};
-use crate::rom;
+use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block, usb, wires::Wires};
+use crate::{rom, usb::Usb};
 
 /// What the upper address bits of a peripheral's register ask for.
 const XOR: u32 = 1;
@@ -54,7 +54,8 @@ macro_rules! access {
         pub fn $store(&mut self, address: u32, value: $type) {
             if !self.$put(address, value) {
                 // A peripheral sees a narrow value on all of its lines.
-                self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies));
+                let lanes = u32::from(<$type>::MAX) << (address % 4 * 8);
+                self.store_elsewhere(address & !3, u32::from(value).wrapping_mul($copies), lanes);
             }
         }
     };
@@ -147,6 +148,7 @@ impl Bus {
                 self.settle();
                 value
             }
+            0x5 => self.device.read(address),
             0xd => {
                 let offset = address & 0x0fff_ffff;
                 self.sio.read(offset).or_else(|| self.gpio.read_sio(offset))
@@ -176,24 +178,30 @@ impl Bus {
     }
 
     #[inline(never)]
-    fn store_elsewhere(&mut self, address: u32, value: u32) {
+    fn store_elsewhere(&mut self, address: u32, value: u32, lanes: u32) {
         // Spinlocks and the divider concern nobody else, and programs use them all the time.
         if address >> 28 == 0xd && self.sio.write(address & 0x0fff_ffff, value) {
             return;
         }
-        if !self.write_register(address, value) {
+        if !self.write_register(address, value, lanes) {
             self.refuse(address, Some(value));
         }
         self.settle();
     }
 
-    fn write_register(&mut self, address: u32, value: u32) -> bool {
+    fn write_register(&mut self, address: u32, value: u32, lanes: u32) -> bool {
         match address >> 28 {
+            // A device's memory is written by the byte, and has no aliases.
+            0x5 if address & !0xfff == usb::MEMORY_BASE => self.device.write(address, value, lanes),
             0x1 | 0x4 | 0x5 => {
                 let (base, offset, alias) = (address & !0x3fff, address & 0xfff, address >> 12 & 3);
                 // The flash's controller alone has no aliases.
                 let old = |bus: &mut Bus| bus.read_register(base | offset);
-                let value = match if base == 0x1800_0000 { 0 } else { alias } {
+                let is_plain = base == 0x1800_0000 || alias == 0;
+                if base == usb::REGISTERS_BASE && !is_plain && !Usb::has_aliases(address) {
+                    return false;
+                }
+                let value = match if is_plain { 0 } else { alias } {
                     XOR => old(self).map(|old| old ^ value),
                     SET => old(self).map(|old| old | value),
                     CLEAR => old(self).map(|old| old & !value),
@@ -258,6 +266,7 @@ impl Bus {
                 self.catch_up();
                 known
             }
+            usb::REGISTERS_BASE => self.device.write(base | offset, value, u32::MAX),
             _ => {
                 // Whoever enables the flash's controller makes the flash visible again.
                 if base == 0x1800_0000 && offset == 8 && value == 1 {

@@ -12,6 +12,7 @@ pub mod sio;
 pub mod spi;
 pub mod system;
 pub mod timer;
+pub mod usb;
 pub mod watchdog;
 
 mod access;
@@ -206,6 +207,7 @@ impl Bus {
     /// A frame arrives from the network.
     pub fn receive(&mut self, frame: &[u8]) {
         self.catch_up();
+        self.device.advance(self.now);
         self.device.receive(frame);
         self.settle();
     }
@@ -227,15 +229,24 @@ impl Bus {
         self.attention = true;
     }
 
-    /// The network device, for whoever can touch it.
-    pub fn device_mut(&mut self) -> &mut Device {
-        &mut self.device
-    }
-
     /// Frames that found no room in the network device.
     #[must_use]
     pub fn frames_dropped(&self) -> u64 {
         self.device.dropped()
+    }
+
+    /// The network device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The network device, for whoever has hands on it. What that changes is seen at once.
+    pub fn with_device<R>(&mut self, f: impl FnOnce(&mut Device) -> R) -> R {
+        self.device.advance(self.now);
+        let result = f(&mut self.device);
+        self.settle();
+        result
     }
 
     /// The level of every pin.
@@ -252,6 +263,7 @@ impl Bus {
 
     /// Brings wires, interrupt lines and the time of the next event up to date.
     pub fn settle(&mut self) {
+        self.device.advance(self.now);
         let before = self.gpio.levels();
         if let Some((pin, high)) = self.device.driven_pin() {
             self.gpio.drive(pin, high);
@@ -265,8 +277,11 @@ impl Bus {
         }
         let [dma0, dma1] = self.dma.lines();
         let [pio0, pio1] = self.pio.lines();
-        let lines = [(7, pio0), (8, pio1), (11, dma0), (12, dma1), (13, self.gpio.line())];
-        self.private.raise(lines.iter().fold(self.timer.lines(), |all, (line, up)| all | u32::from(*up) << line));
+        let single = [(7, pio0), (8, pio1), (11, dma0), (12, dma1), (13, self.gpio.line())];
+        let lines = single.iter().fold(self.timer.lines() | self.device.lines(), |all, (line, is_up)| {
+            all | u32::from(*is_up) << line
+        });
+        self.private.raise(lines);
         let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.device.next_at());
         self.next_at = next.min(self.transfer_at()).min(self.pio_at());
         self.attention = true;

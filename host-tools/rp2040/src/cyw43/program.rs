@@ -6,6 +6,7 @@
 
 use super::events::{self, Event};
 use crate::bus::CYCLES_PER_US;
+use compasso_wire::flash::page::Wifi;
 use std::collections::VecDeque;
 
 /// An Ethernet address.
@@ -49,6 +50,18 @@ pub struct AccessPoint {
 impl Default for AccessPoint {
     fn default() -> AccessPoint {
         AccessPoint { ssid: "compasso".into(), passphrase: "for emulated boards".into() }
+    }
+}
+
+impl AccessPoint {
+    /// What a board must know of it.
+    ///
+    /// # Panics
+    /// If it has a longer name or passphrase than there are.
+    #[must_use]
+    pub fn wifi(&self) -> Wifi {
+        let known = |wifi: Option<Wifi>| wifi.unwrap_or_else(|| panic!("{self:?} is no access point"));
+        known((|| Some(Wifi { ssid: (*self.ssid).try_into().ok()?, passphrase: (*self.passphrase).try_into().ok()? }))())
     }
 }
 

@@ -51,7 +51,7 @@ mod image {
         let mac = radio::set_up(&mut control).await;
         let (stack, network) = board.radio_network(device, mac);
         spawner.spawn(network_task(network).expect(ONCE));
-        spawner.spawn(serve_task(control, wifi).expect(ONCE));
+        spawner.spawn(serve_task(control, wifi, stack).expect(ONCE));
         spawner.spawn(node_task(board, stack).expect(ONCE));
     }
 
@@ -72,8 +72,8 @@ mod image {
     }
 
     #[embassy_executor::task]
-    async fn serve_task(control: Control<'static>, wifi: Wifi) {
-        radio::serve(control, wifi, &LAMP).await
+    async fn serve_task(control: Control<'static>, wifi: Wifi, stack: Stack<'static>) {
+        radio::serve(control, wifi, stack, &LAMP).await
     }
 
     #[embassy_executor::task]
