@@ -28,7 +28,9 @@ fn main() {
     let out = env::var("OUT_DIR").expect("cargo names a folder for what is generated");
     let folder = env::var_os(FOLDER).filter(|folder| !folder.is_empty());
     if let Some(folder) = &folder {
-        FILES.iter().for_each(|(_, name)| println!("cargo:rerun-if-changed={}", Path::new(folder).join(name).display()));
+        FILES
+            .iter()
+            .for_each(|(_, name)| println!("cargo:rerun-if-changed={}", Path::new(folder).join(name).display()));
     }
     match radio(folder.as_ref().map(Path::new)) {
         Ok(source) => fs::write(Path::new(&out).join("radio.rs"), source).expect("that folder can be written"),

@@ -27,8 +27,7 @@ use std::{
 /// Twice the patience of its watchdog.
 const LONG: u64 = 10 * SECOND;
 /// The files' names, and lengths like those of the real ones.
-const FILES: [(&str, usize); 3] =
-    [("43439A0.bin", 231_077), ("43439A0_clm.bin", 4_753), ("nvram_rp2040.bin", 742)];
+const FILES: [(&str, usize); 3] = [("43439A0.bin", 231_077), ("43439A0_clm.bin", 4_753), ("nvram_rp2040.bin", 742)];
 
 /// What `memory.x` reserves for the stack, without the guard at its end.
 const STACK_MAX: u32 = 61_440;
@@ -204,6 +203,39 @@ fn an_open_network_is_joined_and_one_that_was_lost_is_joined_again() {
     let before = board.bus().departed.len();
     let log = bench.watch(&mut board, 2 * SECOND);
     assert!(board.bus().departed.len() > before + 5, "{log}");
+}
+
+#[test]
+fn a_board_that_is_nobody_counts_on_its_radios_lamp_why() {
+    const LOOK: u64 = SECOND / 20;
+    let bench = with_radio();
+    for (mut board, told, wanted) in [
+        (bench.nobody(), "there is no configuration page in flash", 2),
+        (bench.board(None), "the configuration page names no Wi-Fi network", 5),
+    ] {
+        let mut log = String::new();
+        // Lengths of light and dark, in looks.
+        let mut spans: Vec<(bool, u32)> = Vec::new();
+        for _ in 0..LONG / LOOK {
+            log += &bench.watch(&mut board, LOOK);
+            let is_lit = radio(&board).program().lamps() & 1 == 1;
+            match spans.last_mut() {
+                Some((was_lit, length)) if *was_lit == is_lit => *length += 1,
+                _ => spans.push((is_lit, 1)),
+            }
+        }
+        assert_eq!(board.end(), None, "{log}");
+        assert!(log.contains(told), "no {told:?} in {log}");
+        // Between two long pauses, each a second longer than the usual dark.
+        let counted: Vec<usize> = spans
+            .split(|(is_lit, length)| !is_lit && *length > 20)
+            .map(|group| group.iter().filter(|(is_lit, _)| *is_lit).count())
+            .collect();
+        // Before the first pause there was no radio yet, and what follows it began without one.
+        let whole = counted.get(2..counted.len() - 1).unwrap_or_default();
+        assert!(!whole.is_empty() && whole.iter().all(|count| *count == wanted), "{spans:?}");
+        assert_eq!(board.bus().departed, [], "nobody sends nothing");
+    }
 }
 
 const THREE: &str = r#"

@@ -278,9 +278,9 @@ impl Bus {
         let [dma0, dma1] = self.dma.lines();
         let [pio0, pio1] = self.pio.lines();
         let single = [(7, pio0), (8, pio1), (11, dma0), (12, dma1), (13, self.gpio.line())];
-        let lines = single.iter().fold(self.timer.lines() | self.device.lines(), |all, (line, is_up)| {
-            all | u32::from(*is_up) << line
-        });
+        let lines = single
+            .iter()
+            .fold(self.timer.lines() | self.device.lines(), |all, (line, is_up)| all | u32::from(*is_up) << line);
         self.private.raise(lines);
         let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.device.next_at());
         self.next_at = next.min(self.transfer_at()).min(self.pio_at());

@@ -156,9 +156,8 @@ impl Pio {
             0 => 1,
             more => (self.machine.bits_to_pull() + 32 * (more - 1)).div_ceil(self.widest_out.max(1)),
         });
-        let received = to_receive.map(|words| {
-            (self.machine.bits_to_push() + 32 * words.saturating_sub(1)).div_ceil(self.widest_in.max(1))
-        });
+        let received = to_receive
+            .map(|words| (self.machine.bits_to_push() + 32 * words.saturating_sub(1)).div_ceil(self.widest_in.max(1)));
         let awaited = self.interrupt_enable.iter().any(|bits| *bits != 0).then_some(1);
         let steps = [sent, received, awaited].into_iter().flatten().min();
         steps.map_or(u64::MAX, |steps| self.next_at + u64::from(steps.saturating_sub(1)) * self.period())

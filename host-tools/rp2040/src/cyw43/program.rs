@@ -286,7 +286,8 @@ impl Program {
     }
 
     fn command(&mut self, at: u64, body: &[u8]) {
-        let word = |at: usize| body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes));
+        let word =
+            |at: usize| body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes));
         let (Some(command), Some(length)) = (word(0), word(4)) else {
             return self.refuse("a command without its header".into());
         };
@@ -408,6 +409,10 @@ impl Program {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn joined_for_tests(&mut self) {
+        self.joined_at = Some(0);
+    }
 
     fn refuse(&mut self, what: String) {
         self.unmodelled.get_or_insert(what);

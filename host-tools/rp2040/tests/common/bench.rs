@@ -46,6 +46,11 @@ impl Bench {
         Board::new(&self.image, self.with_page(&sector), 1)
     }
 
+    /// A board that was flashed and switched on, and nothing else.
+    pub fn nobody(&self) -> Board {
+        Board::new(&self.image, self.image.flash(), 1)
+    }
+
     fn with_page(&self, sector: &[u8; SECTOR_LEN]) -> Flash {
         let mut flash = self.image.flash();
         PAGES_AT.into_iter().for_each(|at| flash.load(at, sector));

@@ -286,7 +286,9 @@ impl Machine {
 
     fn pull(&mut self, code: u16) -> Outcome {
         let (only_empty, does_block) = (code & 0x40 != 0, code & 0x20 != 0);
-        if only_empty && self.out_count < self.pull_threshold() {
+        // A register that fills itself and is full stays as it is.
+        let is_filled = self.shift_control & 1 << 17 != 0 && self.out_count == 0;
+        if is_filled || only_empty && self.out_count < self.pull_threshold() {
             return Outcome::Done;
         }
         match (self.sending.is_empty(), does_block) {

@@ -10,8 +10,10 @@ mod image {
     use compasso_board_rp2040::{Booted, Lamp, Parts, Wish, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use compasso_wire::flash::page::Wifi;
+    use core::pin::pin;
     use cyw43::Control;
     use embassy_executor::Spawner;
+    use embassy_futures::select::{Either, select};
     use embassy_net::{Runner, Stack};
     use embassy_rp::{Peri, peripherals::WATCHDOG};
     use embassy_time::Timer;
@@ -36,8 +38,6 @@ mod image {
             inside: chip.PIN_15.into(),
             flash: chip.FLASH,
         };
-        let mut board = boot(parts).await;
-        let wifi = board.wifi().await;
         let wiring = Wiring {
             power: chip.PIN_23,
             data: chip.PIN_24,
@@ -46,13 +46,32 @@ mod image {
             pio: chip.PIO0,
             dma: chip.DMA_CH0,
         };
+        let mut starting = pin!(known(parts));
+        // Only a board that is nobody lights its lamp before there is a radio to light it.
+        let known = match select(&mut starting, LAMP.wait()).await {
+            Either::First(known) => Some(known),
+            Either::Second(_) => None,
+        };
         let (device, mut control, ethernet) = radio::start(wiring).await;
         spawner.spawn(ethernet_task(ethernet).expect(ONCE));
         let mac = radio::set_up(&mut control).await;
+        let (board, wifi) = match known {
+            Some(known) => known,
+            None => match select(starting, radio::light(control, &LAMP)).await {
+                Either::First(_) => unreachable!("a board that is nobody stays so"),
+            },
+        };
         let (stack, network) = board.radio_network(device, mac);
         spawner.spawn(network_task(network).expect(ONCE));
         spawner.spawn(serve_task(control, wifi, stack).expect(ONCE));
         spawner.spawn(node_task(board, stack).expect(ONCE));
+    }
+
+    /// A board that knows who it is, and its network.
+    async fn known(parts: Parts) -> (Booted, Wifi) {
+        let mut board = boot(parts).await;
+        let wifi = board.wifi().await;
+        (board, wifi)
     }
 
     /// Not part of the main task, which has the radio's start on its stack: below that a node has no room.

@@ -79,6 +79,13 @@ pub async fn set_up(control: &mut Control<'static>) -> [u8; 6] {
     control.address().await
 }
 
+/// Serves the lamp of a board that joins no network.
+pub async fn light(mut control: Control<'static>, lamp: &'static Wish) -> ! {
+    loop {
+        control.gpio_set(LAMP_PIN, lamp.wait().await).await;
+    }
+}
+
 /// Belongs to the network, again and again, and serves the lamp meanwhile.
 pub async fn serve(mut control: Control<'static>, wifi: Wifi, stack: Stack<'static>, lamp: &'static Wish) -> ! {
     loop {
