@@ -430,7 +430,7 @@ impl Cyw43 {
         let started = self.program.starts_at();
         let slow = self.function[CLOCK] & ALP_WANTED != 0 || started.is_some();
         let fast = started.is_some_and(|up_at| at >= up_at);
-        u8::from(slow) * ALP | u8::from(fast) * HT
+        (u8::from(slow) * ALP) | (u8::from(fast) * HT)
     }
 }
 

@@ -33,6 +33,7 @@ pub struct Pio {
     widest_out: u32,
     widest_in: u32,
     is_unmodelled: bool,
+    is_used: bool,
 }
 
 impl Default for Pio {
@@ -52,6 +53,7 @@ impl Default for Pio {
             widest_out: 1,
             widest_in: 1,
             is_unmodelled: false,
+            is_used: false,
         }
     }
 }
@@ -90,6 +92,7 @@ impl Pio {
     /// Writes a register; false if there is no such register or it asks for what is not modelled. The
     /// machine must have been caught up with.
     pub fn write(&mut self, now: u64, offset: u32, value: u32, pins: &mut impl Pins) -> bool {
+        self.is_used = true;
         match offset {
             0x00 if value & 0xe == 0 => self.control(now, value),
             0x10 => self.push(now, value),
@@ -122,6 +125,12 @@ impl Pio {
             _ => return false,
         }
         self.machine.is_modelled() && !self.is_unmodelled
+    }
+
+    /// Whether the program has any use for it: most have not, and need not wait for it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.is_used
     }
 
     /// Whether an instruction was executed that is not modelled.

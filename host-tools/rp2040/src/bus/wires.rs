@@ -43,6 +43,9 @@ impl Pins for Wires<'_> {
 impl Bus {
     /// Does what the state machine has done until now.
     pub(super) fn catch_up_pio(&mut self) {
+        if !self.pio.is_used() {
+            return;
+        }
         let mut sender = self.dma.serving(REQUEST_SEND);
         let mut receiver = self.dma.serving(REQUEST_RECEIVE);
         let mut at = self.now; // Whoever has just started a channel.
@@ -74,6 +77,9 @@ impl Bus {
 
     /// When a DMA channel or an interrupt may depend on the state machine: earlier nobody need look.
     pub(super) fn pio_at(&self) -> u64 {
+        if !self.pio.is_used() {
+            return u64::MAX;
+        }
         let left = |request: u32| self.dma.serving(request).map(|number| self.dma.channels[number].left);
         self.pio.next_at(left(REQUEST_SEND), left(REQUEST_RECEIVE))
     }
