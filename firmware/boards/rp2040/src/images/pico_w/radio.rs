@@ -91,11 +91,9 @@ pub async fn serve(mut control: Control<'static>, wifi: Wifi, stack: Stack<'stat
     loop {
         join(&mut control, &wifi).await;
         // The stack hears of the link a little later than we do.
-        let is_up = with_timeout(JOIN_AGAIN_AFTER, stack.wait_link_up()).await.is_ok();
-        while is_up {
-            match select(lamp.wait(), stack.wait_link_down()).await {
-                Either::First(is_on) => control.gpio_set(LAMP_PIN, is_on).await,
-                Either::Second(()) => break,
+        if with_timeout(JOIN_AGAIN_AFTER, stack.wait_link_up()).await.is_ok() {
+            while let Either::First(is_on) = select(lamp.wait(), stack.wait_link_down()).await {
+                control.gpio_set(LAMP_PIN, is_on).await;
             }
         }
         defmt::warn!("lost the Wi-Fi network {=str}", wifi.ssid.as_str());
