@@ -26,35 +26,41 @@ fn main() {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
     let out = env::var("OUT_DIR").expect("cargo names a folder for what is generated");
-    fs::write(Path::new(&out).join("radio.rs"), radio()).expect("that folder can be written");
+    let folder = env::var_os(FOLDER).filter(|folder| !folder.is_empty());
+    if let Some(folder) = &folder {
+        FILES
+            .iter()
+            .for_each(|(_, name)| println!("cargo:rerun-if-changed={}", Path::new(folder).join(name).display()));
+    }
+    match radio(folder.as_ref().map(Path::new)) {
+        Ok(source) => fs::write(Path::new(&out).join("radio.rs"), source).expect("that folder can be written"),
+        Err(what) => println!("cargo::error={what}"),
+    }
 }
 
 /// The radio's files as constants; without a folder empty ones, with which the image refuses to run.
-fn radio() -> String {
-    let folder = env::var_os(FOLDER).filter(|folder| !folder.is_empty());
+pub fn radio(folder: Option<&Path>) -> Result<String, String> {
     let mut source = format!("pub const IS_COMPLETE: bool = {};\n", folder.is_some());
     for (constant, name) in FILES {
-        let bytes = match &folder {
-            Some(folder) => {
-                let path = Path::new(folder).join(name);
-                println!("cargo:rerun-if-changed={}", path.display());
-                let length = fs::metadata(&path).map_or(0, |file| file.len());
-                assert!(length > 0, "{}", missing(&path));
-                (length, format!("*include_bytes!({:?})", path.canonicalize().unwrap_or(path)))
+        let (length, bytes) = match folder.map(|folder| folder.join(name)) {
+            Some(path) => {
+                let path = path.canonicalize().map_err(|_| unusable(&path, "is missing"))?;
+                let length = fs::metadata(&path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+                let length = if length > 0 { Ok(length) } else { Err(unusable(&path, "is empty")) }?;
+                (length, format!("*include_bytes!({path:?})"))
             }
             None => (0, "[]".into()),
         };
-        let (length, bytes) = bytes;
         let kind = format!("cyw43::Aligned<cyw43::A4, [u8; {length}]>");
         let _ = writeln!(source, "pub static {constant}: {kind} = cyw43::Aligned({bytes});");
     }
-    source
+    Ok(source)
 }
 
-fn missing(path: &Path) -> String {
+fn unusable(path: &Path, why: &str) -> String {
     let names = FILES.map(|(_, name)| name).join(", ");
     format!(
-        "{} is missing. The folder that {FOLDER} names must hold {names}, the CYW43439's firmware, regulatory data and \
+        "{} {why}. The folder that {FOLDER} names must hold {names}, the CYW43439's firmware, regulatory data and \
          calibration: from the folder cyw43-firmware of https://github.com/embassy-rs/embassy, under the Permissive \
          Binary License 1.0 of Infineon, which stands beside them",
         path.display()

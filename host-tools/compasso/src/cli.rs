@@ -94,7 +94,7 @@ pub struct RunArgs {
     /// of an RP2040 board, emulated), boards (real ones).
     #[arg(long, value_delimiter = ',', default_value = "qemu", value_name = "STAGE")]
     pub on: Vec<String>,
-    /// Which image to emulate on rp2040: w5500-evb-pico or pico-usb [default: w5500-evb-pico].
+    /// Which image to emulate on rp2040: w5500-evb-pico, pico-usb or pico-w [default: w5500-evb-pico].
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
     /// The file that names the real boards.

@@ -14,7 +14,7 @@ use compasso_scenario::Scenario;
 use compasso_stage::{
     Failure, Options, Progress, RunOutput, interrupt_flag, perform as perform_on_boards,
     rtt::LAST_LINES,
-    setup::{self, BoardKind, Needs, Toolchain},
+    setup::{self, BoardKind, EnvironmentError, Needs, RADIO_VARIABLE, Toolchain},
 };
 use serde_json::{Value, json};
 use std::{
@@ -245,9 +245,18 @@ fn emulate(talk: Talk, scenario: &Scenario, out: &Path) -> Result<Performed, Str
     Ok(Performed { trace: events, network: network.into(), failures, overdue, interrupted })
 }
 
+/// Built without the radio's firmware, the image refuses to run.
+fn without_radio() -> String {
+    let what = "pico-w needs its radio's firmware, which is not ours to ship (docs/boards.md says where it is)";
+    EnvironmentError::new(what, format!("export {RADIO_VARIABLE}=FOLDER, and try again")).to_string()
+}
+
 fn emulate_exactly(talk: Talk, scenario: &Scenario, board: BoardKind, out: &Path) -> Result<Performed, String> {
     let toolchain = setup::ensure(&Needs { compiler: true, emulator: false }).map_err(|error| error.to_string())?;
     let toolchain = Toolchain { quiet: talk.quiet, ..toolchain };
+    if board == BoardKind::PicoW && toolchain.radio.is_none() {
+        return Err(without_radio());
+    }
     let image = toolchain.build_image(board).map_err(|error| error.to_string())?;
     let interrupted = interrupt_flag().map_err(|error| format!("cannot listen to signals: {error}"))?;
     let options = compasso_rp2040::Options { board, image, out: out.to_owned(), interrupted };

@@ -4,10 +4,15 @@
 //! inside has registers and an interrupt line. What a device does not have, it leaves alone.
 
 use crate::{
+    cyw43::{
+        self, Cyw43,
+        program::{AccessPoint, Mac},
+    },
     usb::Usb,
     w5500::{self, W5500},
 };
 use compasso_stage::setup::BoardKind;
+use compasso_wire::flash::page::Wifi;
 
 /// A network device.
 #[derive(Clone, Debug)]
@@ -17,6 +22,8 @@ pub enum Device {
     W5500(W5500),
     /// Ethernet over the chip's USB port.
     Usb(Box<Usb>),
+    /// Wi-Fi by a CYW43 on a bus that PIO0 drives.
+    Cyw43(Box<Cyw43>),
 }
 
 impl Device {
@@ -27,7 +34,8 @@ impl Device {
         match board {
             BoardKind::W5500EvbPico => Some(Device::W5500(W5500::default())),
             BoardKind::PicoUsb => Some(Device::Usb(Box::new(Usb::new(seed)))),
-            BoardKind::PicoW | BoardKind::Qemu | BoardKind::QemuCount => None,
+            BoardKind::PicoW => Some(Device::Cyw43(Box::new(Cyw43::new(cyw43::mac(0))))),
+            BoardKind::Qemu | BoardKind::QemuCount => None,
         }
     }
 
@@ -36,12 +44,35 @@ impl Device {
         BoardKind::REAL.into_iter().filter(|board| Device::of(*board, 0).is_some())
     }
 
+    /// A device whose maker gave it its address gets that of the board at this position, and says it; none if
+    /// its program gives it one.
+    pub fn burn_in(&mut self, position: usize) -> Option<Mac> {
+        match self {
+            Device::W5500(_) | Device::Usb(_) => None,
+            Device::Cyw43(chip) => {
+                let mac = cyw43::mac(position as u16);
+                **chip = Cyw43::new(mac);
+                Some(mac)
+            }
+        }
+    }
+
+    /// The network that it will find, if it needs one to be told.
+    #[must_use]
+    pub fn wifi(&self) -> Option<Wifi> {
+        match self {
+            Device::W5500(_) | Device::Usb(_) => None,
+            Device::Cyw43(_) => Some(AccessPoint::default().wifi()),
+        }
+    }
+
     /// The same device after the chip was reset.
     #[must_use]
     pub fn after_reset(&self, seed: u64) -> Device {
         match self {
             Device::W5500(_) => Device::W5500(W5500::default()),
             Device::Usb(_) => Device::Usb(Box::new(Usb::new(seed))),
+            Device::Cyw43(chip) => Device::Cyw43(Box::new(chip.without_power())),
         }
     }
 
@@ -51,6 +82,7 @@ impl Device {
         match self {
             Device::W5500(chip) => chip.next_at(),
             Device::Usb(usb) => usb.host().next_at(),
+            Device::Cyw43(chip) => chip.next_at(),
         }
     }
 
@@ -59,6 +91,7 @@ impl Device {
         match self {
             Device::W5500(_) => {}
             Device::Usb(usb) => usb.advance(now),
+            Device::Cyw43(chip) => chip.advance(now),
         }
     }
 
@@ -67,6 +100,7 @@ impl Device {
         match self {
             Device::W5500(chip) => chip.departed(now),
             Device::Usb(usb) => usb.host_mut().traffic_mut().departed(now),
+            Device::Cyw43(chip) => chip.departed(now),
         }
     }
 
@@ -75,6 +109,7 @@ impl Device {
         match self {
             Device::W5500(chip) => chip.receive(frame),
             Device::Usb(usb) => usb.host_mut().traffic_mut().send(frame),
+            Device::Cyw43(chip) => chip.receive(frame),
         }
     }
 
@@ -82,7 +117,7 @@ impl Device {
     #[must_use]
     pub fn lines(&self) -> u32 {
         match self {
-            Device::W5500(_) => 0,
+            Device::W5500(_) | Device::Cyw43(_) => 0,
             Device::Usb(usb) => usb.lines(),
         }
     }
@@ -91,7 +126,7 @@ impl Device {
     #[must_use]
     pub fn read(&self, address: u32) -> Option<u32> {
         match self {
-            Device::W5500(_) => None,
+            Device::W5500(_) | Device::Cyw43(_) => None,
             Device::Usb(usb) => usb.read(address),
         }
     }
@@ -99,7 +134,7 @@ impl Device {
     /// Writes those bits of a register on the chip's bus that the mask has; false if it has none there.
     pub fn write(&mut self, address: u32, value: u32, mask: u32) -> bool {
         match self {
-            Device::W5500(_) => false,
+            Device::W5500(_) | Device::Cyw43(_) => false,
             Device::Usb(usb) => usb.write(address, value, mask),
         }
     }
@@ -110,14 +145,16 @@ impl Device {
         match self {
             Device::W5500(chip) => Some((w5500::PIN_INTERRUPT, chip.interrupt_pin())),
             Device::Usb(_) => None,
+            Device::Cyw43(chip) => Some((cyw43::PIN_DATA, chip.data_pin())),
         }
     }
 
-    /// The processor moved these pins; now they have these levels.
-    pub fn pins_moved(&mut self, changed: u32, levels: u32) {
+    /// The processor, or its PIO, moved these pins at this time; now they have these levels.
+    pub fn pins_moved(&mut self, at: u64, changed: u32, levels: u32) {
         match self {
             Device::W5500(chip) => chip.pins_moved(changed, levels),
             Device::Usb(_) => {}
+            Device::Cyw43(chip) => chip.pins_moved(at, changed, levels),
         }
     }
 
@@ -125,7 +162,7 @@ impl Device {
     pub fn exchange(&mut self, now: u64, byte: u8) -> u8 {
         match self {
             Device::W5500(chip) => chip.exchange(now, byte),
-            Device::Usb(_) => 0xff,
+            Device::Usb(_) | Device::Cyw43(_) => 0xff,
         }
     }
 
@@ -135,6 +172,7 @@ impl Device {
         match self {
             Device::W5500(chip) => chip.unmodelled(),
             Device::Usb(usb) => usb.unmodelled(),
+            Device::Cyw43(chip) => chip.unmodelled(),
         }
     }
 
@@ -144,6 +182,7 @@ impl Device {
         match self {
             Device::W5500(chip) => chip.dropped(),
             Device::Usb(usb) => usb.host().traffic().dropped(),
+            Device::Cyw43(chip) => chip.dropped(),
         }
     }
 }

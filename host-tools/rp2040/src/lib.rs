@@ -8,6 +8,7 @@ pub mod board;
 pub mod bus;
 pub mod cpu;
 pub mod crystal;
+pub mod cyw43;
 pub mod device;
 pub mod effort;
 pub mod flash;

@@ -290,7 +290,11 @@ impl Boards for World<'_> {
         let dice = mix(&[self.seed, 11, position as u64, seat.lives.into()]);
         seat.incarnation = remembered(&flash).map_or(FIRST_LIFE, |memory| memory.incarnation + 1);
         seat.crystal = Crystal::new(self.now_ns + dice % POWER_UP_NS, seat.ppb);
-        seat.board = Some(Board::new(self.image, flash, dice));
+        let mut board = Board::new(self.image, flash, dice);
+        if let Some(mac) = board.bus_mut().with_device(|device| device.burn_in(position)) {
+            self.network.set_station(position, mac);
+        }
+        seat.board = Some(board);
         seat.log.begin(seat.incarnation).doing("writing the nodes' logs")
     }
 
@@ -344,7 +348,8 @@ impl Boards for World<'_> {
     }
 
     fn send(&mut self, frame: &[u8]) -> Result<(), StageError> {
-        self.forward(self.now_ns, self.now_ns, self.network.host(), frame);
+        let frame = self.network.readdressed(frame);
+        self.forward(self.now_ns, self.now_ns, self.network.host(), &frame);
         Ok(())
     }
 
@@ -370,7 +375,10 @@ fn provision(image: &Image, config: &NodeConfig) -> Flash {
     let config = NodeConfig { incarnation: FIRST_LIFE, stored: Stored::default(), rate_ppb: 0, ..config.clone() };
     let mut flash = image.flash();
     let mut sector = [0; SECTOR_LEN];
-    page::encode(&config, 1, &mut sector);
+    match image.device(0).wifi() {
+        Some(wifi) => page::encode_with_wifi(&config, &wifi, 1, &mut sector),
+        None => page::encode(&config, 1, &mut sector),
+    }
     for at in PAGES_AT {
         flash.load(at, &sector);
     }

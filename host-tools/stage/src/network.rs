@@ -41,6 +41,8 @@ pub struct Network {
     /// What it has done so far.
     pub counters: Counters,
     members: usize,
+    /// Addresses that boards did not choose.
+    stations: Vec<Option<[u8; 6]>>,
     dice: Dice,
     capture: Option<Capture>,
     capture_failed: Option<io::Error>,
@@ -59,6 +61,7 @@ impl Network {
             sides: Sides::new(),
             counters: Counters::default(),
             members: names.len(),
+            stations: vec![None; names.len()],
             dice: Dice::new(seed),
             capture: capture.map(|path| Capture::create(path, &interfaces)).transpose()?,
             capture_failed: None,
@@ -71,11 +74,30 @@ impl Network {
         self.members
     }
 
+    /// The board at this position has an address of its own.
+    pub fn set_station(&mut self, position: usize, mac: [u8; 6]) {
+        self.stations[position] = Some(mac);
+    }
+
+    /// A frame of the host, which has asked for the addresses that boards did not choose.
+    #[must_use]
+    pub fn readdressed(&self, frame: &[u8]) -> Vec<u8> {
+        let mut frame = frame.to_vec();
+        if let Destination::Member(position) = frame::destination(&frame, self.members)
+            && let Some(mac) = self.stations[position]
+        {
+            frame[..6].copy_from_slice(&mac);
+        }
+        frame
+    }
+
     /// Decides what becomes of a frame that came in at a port, so long after 1970: says to which
     /// ports it goes, and after how long; to and from the host at once.
     pub fn forward(&mut self, at: Duration, from: usize, frame: &[u8], mut deliver: impl FnMut(usize, Duration)) {
         let host = self.members;
-        let targets = match frame::destination(frame, host) {
+        let station = |mac: &[u8; 6]| self.stations.iter().position(|station| *station == Some(*mac));
+        let known = frame.first_chunk().and_then(station).map(Destination::Member);
+        let targets = match known.unwrap_or_else(|| frame::destination(frame, host)) {
             Destination::Member(position) => position..position + 1,
             Destination::Host => host..host + 1,
             Destination::All => 0..host + 1,

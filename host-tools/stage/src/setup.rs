@@ -137,6 +137,8 @@ pub struct Toolchain {
     pub qemu: Option<PathBuf>,
     /// The root of the workspace.
     pub root: PathBuf,
+    /// The folder with the firmware of the Pico W's radio, if there is one.
+    pub radio: Option<PathBuf>,
     /// Builds say nothing unless they fail.
     pub quiet: bool,
 }
@@ -150,7 +152,7 @@ pub fn ensure(needs: &Needs) -> Result<Toolchain, EnvironmentError> {
     let _turn = take_turn(&target_dir(&root))?;
     let compiler = if needs.compiler { Some(ensure_compiler()?) } else { None };
     let qemu = if needs.emulator { Some(ensure_qemu()?) } else { None };
-    Ok(Toolchain { compiler, qemu, root, quiet: false })
+    Ok(Toolchain { compiler, qemu, root, radio: radio_files(), quiet: false })
 }
 
 impl Toolchain {
@@ -163,7 +165,7 @@ impl Toolchain {
             self.compiler.ok_or_else(|| EnvironmentError::new("no compiler was prepared", "ask `ensure` for one"))?;
         let target_dir = target_dir(&self.root);
         let _turn = take_turn(&target_dir)?;
-        let image = build::build(&self.root, &target_dir, compiler, board, self.quiet)?;
+        let image = build::build(&self.root, &target_dir, compiler, board, self.radio.as_deref(), self.quiet)?;
         check_image(&image)?;
         Ok(image)
     }
@@ -188,6 +190,12 @@ impl Toolchain {
             )),
         }
     }
+}
+
+/// Where the user has put the firmware of the Pico W's radio: from here, wherever the build is run.
+fn radio_files() -> Option<PathBuf> {
+    let folder = std::env::var_os(RADIO_VARIABLE).filter(|folder| !folder.is_empty())?;
+    Some(std::path::absolute(&folder).unwrap_or_else(|_| folder.into()))
 }
 
 /// Waits until no other process sets up or builds, and keeps the others waiting until dropped.

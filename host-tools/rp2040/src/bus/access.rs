@@ -1,6 +1,6 @@
 //! Loads and stores: memory at once, everything else by its address.
 
-use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block, usb};
+use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block, usb, wires::Wires};
 use crate::{rom, usb::Usb};
 
 /// What the upper address bits of a peripheral's register ask for.
@@ -142,6 +142,12 @@ impl Bus {
                 self.catch_up();
                 self.dma.read(address & 0xfff)
             }
+            0x5 if address & !0x3fff == 0x5020_0000 => {
+                self.catch_up();
+                let value = self.pio.read(self.now, address & 0xfff);
+                self.settle();
+                value
+            }
             0x5 => self.device.read(address),
             0xd => {
                 let offset = address & 0x0fff_ffff;
@@ -253,6 +259,13 @@ impl Bus {
                 self.catch_up();
                 let known = self.dma.write(offset, value);
                 self.dma_started();
+                known
+            }
+            0x5020_0000 => {
+                self.catch_up();
+                let mut wires = Wires { gpio: &mut self.gpio, device: &mut self.device };
+                let known = self.pio.write(self.now, offset, value, &mut wires);
+                self.catch_up();
                 known
             }
             usb::REGISTERS_BASE => self.device.write(base | offset, value, u32::MAX),

@@ -8,6 +8,8 @@ const LEVEL_LOW: u32 = 1;
 const LEVEL_HIGH: u32 = 2;
 const EDGE_LOW: u32 = 4;
 const EDGE_HIGH: u32 = 8;
+/// The function that gives a pin to PIO0.
+const FUNCTION_PIO0: u32 = 6;
 /// A pad's pull-up.
 const PULL_UP: u32 = 1 << 3;
 
@@ -16,6 +18,10 @@ const PULL_UP: u32 = 1 << 3;
 pub struct Gpio {
     out: u32,
     enable: u32,
+    /// The same by PIO0, and which pins are its own.
+    pio_out: u32,
+    pio_enable: u32,
+    is_pio: u32,
     /// What is driven from outside, and where.
     external: u32,
     driven: u32,
@@ -35,6 +41,9 @@ impl Default for Gpio {
         Gpio {
             out: 0,
             enable: 0,
+            pio_out: 0,
+            pio_enable: 0,
+            is_pio: 0,
             external: 0,
             driven: 0,
             control: [0x1f; PINS],
@@ -58,6 +67,14 @@ impl Gpio {
         self.driven |= 1 << pin;
         self.external = (self.external & !(1 << pin)) | u32::from(high) << pin;
         self.settle();
+    }
+
+    /// PIO0 drives its pins.
+    pub fn drive_by_pio(&mut self, out: u32, enable: u32) {
+        if (out, enable) != (self.pio_out, self.pio_enable) {
+            (self.pio_out, self.pio_enable) = (out, enable);
+            self.settle();
+        }
     }
 
     /// The level of every pin.
@@ -129,7 +146,12 @@ impl Gpio {
     pub fn write_bank(&mut self, offset: u32, value: u32) -> bool {
         let word = (offset as usize & 0xf) / 4;
         match offset {
-            0x00..=0xec if offset % 8 == 4 => self.control[offset as usize / 8] = value,
+            0x00..=0xec if offset % 8 == 4 => {
+                let pin = offset / 8;
+                self.control[pin as usize] = value;
+                self.is_pio = (self.is_pio & !(1 << pin)) | u32::from(value & 31 == FUNCTION_PIO0) << pin;
+                self.settle();
+            }
             0xf0..=0xfc => self.edges[word] &= !value,
             0x100..=0x10c => self.interrupt_enable[word] = value,
             0x110..=0x11c => self.interrupt_force[word] = value,
@@ -168,7 +190,9 @@ impl Gpio {
 
     fn settle(&mut self) {
         let outside = (self.external & self.driven) | (self.pulled & !self.driven);
-        let levels = ((self.out & self.enable) | (outside & !self.enable)) & PIN_MASK;
+        let choose = |own: u32, pio: u32| (own & !self.is_pio) | (pio & self.is_pio);
+        let (out, enable) = (choose(self.out, self.pio_out), choose(self.enable, self.pio_enable));
+        let levels = ((out & enable) | (outside & !enable)) & PIN_MASK;
         let changed = levels ^ self.levels;
         self.levels = levels;
         if changed == 0 {

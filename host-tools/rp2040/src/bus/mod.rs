@@ -7,6 +7,7 @@ pub mod adc;
 pub mod dma;
 pub mod gpio;
 pub mod mpu;
+pub mod pio;
 pub mod registers;
 pub mod sio;
 pub mod spi;
@@ -17,6 +18,7 @@ pub mod watchdog;
 
 mod access;
 mod transfer;
+mod wires;
 
 pub use access::is_aligned;
 
@@ -30,11 +32,13 @@ use adc::Adc;
 use dma::Dma;
 use gpio::Gpio;
 use mpu::Mpu;
+use pio::Pio;
 use sio::Sio;
 use spi::Spi;
 use system::System;
 use timer::Timer;
 use watchdog::Watchdog;
+use wires::Wires;
 
 /// The processor's cycles in a second, by its own crystal.
 pub const HERTZ: u64 = 125_000_000;
@@ -118,6 +122,7 @@ pub struct Bus {
     sio: Sio,
     spi: Spi,
     dma: Dma,
+    pio: Pio,
     mpu: Mpu,
     adc: Adc,
     system: System,
@@ -150,6 +155,7 @@ impl Bus {
             sio: Sio::default(),
             spi: Spi::default(),
             dma: Dma::default(),
+            pio: Pio::default(),
             mpu: Mpu::default(),
             adc: Adc::default(),
             system: System::seeded(seed),
@@ -205,6 +211,7 @@ impl Bus {
     /// A frame arrives from the network.
     pub fn receive(&mut self, frame: &[u8]) {
         self.catch_up();
+        self.device.advance(self.now);
         self.device.receive(frame);
         self.settle();
     }
@@ -261,28 +268,31 @@ impl Bus {
     /// Brings wires, interrupt lines and the time of the next event up to date.
     pub fn settle(&mut self) {
         self.device.advance(self.now);
+        let before = self.gpio.levels();
         if let Some((pin, high)) = self.device.driven_pin() {
             self.gpio.drive(pin, high);
+        }
+        if self.gpio.levels() != before {
+            self.pio.look_again(self.now); // It may have waited for that.
         }
         if let Some(what) = self.device.unmodelled() {
             let what = what.to_owned();
             self.stop(Stop::Device(what));
         }
         let [dma0, dma1] = self.dma.lines();
-        let lines = self.timer.lines()
-            | self.device.lines()
-            | u32::from(dma0) << 11
-            | u32::from(dma1) << 12
-            | u32::from(self.gpio.line()) << 13;
+        let [pio0, pio1] = self.pio.lines();
+        let single = [(7, pio0), (8, pio1), (11, dma0), (12, dma1), (13, self.gpio.line())];
+        let lines = single
+            .iter()
+            .fold(self.timer.lines() | self.device.lines(), |all, (line, is_up)| all | u32::from(*is_up) << line);
         self.private.raise(lines);
         let next = self.timer.next_at().min(self.watchdog.next_at()).min(self.device.next_at());
-        self.next_at = next.min(self.transfer_at());
+        self.next_at = next.min(self.transfer_at()).min(self.pio_at());
         self.attention = true;
     }
 
     /// The processor moved pins: the device may be selected or reset.
     fn pins_moved(&mut self, before: u32) {
-        let levels = self.gpio.levels();
-        self.device.pins_moved(before ^ levels, levels);
+        Wires { gpio: &mut self.gpio, device: &mut self.device }.moved(self.now, before);
     }
 }

@@ -1,13 +1,13 @@
 //! Bytes on the SPI bus, and the DMA that brings and takes them.
 
-use super::{Bus, Stop, spi::DEPTH};
+use super::{Bus, Stop, spi::DEPTH, wires};
 
 const REQUEST_SEND: u32 = 16;
 const REQUEST_RECEIVE: u32 = 17;
 const REQUEST_ALWAYS: u32 = 0x3f;
 
 impl Bus {
-    /// Does on the SPI bus what has happened there until now.
+    /// Does what has happened until now on the SPI bus and in the PIO.
     pub(super) fn catch_up(&mut self) {
         self.feed(self.now);
         while self.spi.next_shift_at().is_some_and(|at| at <= self.now) {
@@ -18,6 +18,7 @@ impl Bus {
             self.spi.start(at);
             self.feed(at);
         }
+        self.catch_up_pio();
     }
 
     /// When a DMA channel will be done with the SPI bus: earlier than that nobody need look.
@@ -41,6 +42,7 @@ impl Bus {
             }
             match channel.request() {
                 REQUEST_SEND | REQUEST_RECEIVE if channel.size() == 1 => {}
+                wires::REQUEST_SEND | wires::REQUEST_RECEIVE if channel.size() == 4 => {}
                 REQUEST_ALWAYS => self.copy(number),
                 _ => self.stop(Stop::Unmodelled { address: channel.write, written: Some(channel.request()) }),
             }

@@ -3,6 +3,7 @@
 use super::{BoardKind, Compiler, EnvironmentError, RADIO_VARIABLE, TARGET, say};
 use std::{
     ffi::OsString,
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -32,11 +33,12 @@ pub(super) fn build(
     target_dir: &Path,
     compiler: Compiler,
     board: BoardKind,
+    radio: Option<&Path>,
     quiet: bool,
 ) -> Result<PathBuf, EnvironmentError> {
     let (package, binary) = (board.package(), board.image());
-    let has_radio = std::env::var_os(RADIO_VARIABLE).is_some_and(|folder| !folder.is_empty());
-    if board == BoardKind::PicoW && !has_radio && !quiet {
+    let radio = radio.filter(|_| board == BoardKind::PicoW);
+    if board == BoardKind::PicoW && radio.is_none() && !quiet {
         say(&format!(
             "{binary} is built without its radio's firmware and will refuse to run: to get it, put 43439A0.bin, \
              43439A0_clm.bin and nvram_rp2040.bin from the folder cyw43-firmware of \
@@ -50,6 +52,10 @@ pub(super) fn build(
         .args(["build", "--profile", "firmware", "--target", TARGET, "-p", package, "--bin", binary, "--target-dir"])
         .arg(&target_dir)
         .current_dir(root);
+    match radio {
+        Some(files) => command.args(["--features", "radio"]).env(RADIO_VARIABLE, files),
+        None => command.env_remove(RADIO_VARIABLE),
+    };
     let shown = match compiler {
         Compiler::Rustup => format!("cargo build --profile firmware --target {TARGET} -p {package} --bin {binary}"),
         Compiler::Debian => "COMPASSO_TOOLCHAIN=debian cargo compasso doctor --install".to_owned(),
@@ -57,6 +63,7 @@ pub(super) fn build(
     let said = watch(&mut command, if quiet { Duration::MAX } else { SILENCE })
         .map_err(|what| EnvironmentError::new(what, shown.clone()))?;
     match said {
+        Ok(()) if radio.is_some() => apart(&image(&target_dir, board), &target_dir.join("radio")),
         Ok(()) => Ok(image(&target_dir, board)),
         Err(lines) => {
             for line in &lines {
@@ -65,6 +72,22 @@ pub(super) fn build(
             let reason = lines.iter().find(|line| line.starts_with("error")).map_or("", String::as_str);
             Err(EnvironmentError::new(format!("the firmware does not build: {reason}"), shown))
         }
+    }
+}
+
+/// Cargo keeps images with and without the radio's files apart, but in the end both have one name. This one
+/// is put elsewhere, at once: somebody may be reading an older one.
+fn apart(image: &Path, folder: &Path) -> Result<PathBuf, EnvironmentError> {
+    let place = folder.join(image.file_name().unwrap_or_default());
+    let copied = fs::create_dir_all(folder)
+        .and_then(|()| fs::copy(image, place.with_extension("new")))
+        .and_then(|_| fs::rename(place.with_extension("new"), &place));
+    match copied {
+        Ok(()) => Ok(place),
+        Err(error) => Err(EnvironmentError::new(
+            format!("cannot write {}: {error}", place.display()),
+            format!("make {} writable", folder.display()),
+        )),
     }
 }
 

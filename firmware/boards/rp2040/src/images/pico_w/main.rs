@@ -7,12 +7,14 @@ mod radio;
 #[cfg(target_os = "none")]
 mod image {
     use crate::radio::{self, Ethernet, EthernetDevice, Wiring};
-    use compasso_board_rp2040::{Lamp, Parts, Thermometer, Wish, boot, watch};
+    use compasso_board_rp2040::{Booted, Lamp, Parts, Thermometer, Wish, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use compasso_wire::flash::page::Wifi;
+    use core::pin::pin;
     use cyw43::Control;
     use embassy_executor::Spawner;
-    use embassy_net::Runner;
+    use embassy_futures::select::{Either, select};
+    use embassy_net::{Runner, Stack};
     use embassy_rp::{Peri, peripherals::WATCHDOG};
     use embassy_time::Timer;
 
@@ -37,8 +39,6 @@ mod image {
             flash: chip.FLASH,
             thermometer: Thermometer::new(chip.ADC, chip.ADC_TEMP_SENSOR),
         };
-        let mut board = boot(parts).await;
-        let wifi = board.wifi().await;
         let wiring = Wiring {
             power: chip.PIN_23,
             data: chip.PIN_24,
@@ -47,12 +47,37 @@ mod image {
             pio: chip.PIO0,
             dma: chip.DMA_CH0,
         };
+        let mut starting = pin!(known(parts));
+        // Only a board that is nobody lights its lamp before there is a radio to light it.
+        let known = match select(&mut starting, LAMP.wait()).await {
+            Either::First(known) => Some(known),
+            Either::Second(_) => None,
+        };
         let (device, mut control, ethernet) = radio::start(wiring).await;
         spawner.spawn(ethernet_task(ethernet).expect(ONCE));
         let mac = radio::set_up(&mut control).await;
+        let (board, wifi) = match known {
+            Some(known) => known,
+            None => match select(starting, radio::light(control, &LAMP)).await {
+                Either::First(_) => unreachable!("a board that is nobody stays so"),
+            },
+        };
         let (stack, network) = board.radio_network(device, mac);
         spawner.spawn(network_task(network).expect(ONCE));
-        spawner.spawn(serve_task(control, wifi).expect(ONCE));
+        spawner.spawn(serve_task(control, wifi, stack).expect(ONCE));
+        spawner.spawn(node_task(board, stack).expect(ONCE));
+    }
+
+    /// A board that knows who it is, and its network.
+    async fn known(parts: Parts) -> (Booted, Wifi) {
+        let mut board = boot(parts).await;
+        let wifi = board.wifi().await;
+        (board, wifi)
+    }
+
+    /// Not part of the main task, which has the radio's start on its stack: below that a node has no room.
+    #[embassy_executor::task]
+    async fn node_task(board: Booted, stack: Stack<'static>) {
         board.run(stack).await
     }
 
@@ -67,8 +92,8 @@ mod image {
     }
 
     #[embassy_executor::task]
-    async fn serve_task(control: Control<'static>, wifi: Wifi) {
-        radio::serve(control, wifi, &LAMP).await
+    async fn serve_task(control: Control<'static>, wifi: Wifi, stack: Stack<'static>) {
+        radio::serve(control, wifi, stack, &LAMP).await
     }
 
     #[embassy_executor::task]

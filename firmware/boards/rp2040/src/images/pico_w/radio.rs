@@ -7,13 +7,15 @@ use compasso_board_rp2040::Wish;
 use compasso_wire::flash::page::Wifi;
 use cyw43::{A4, Aligned, Control, JoinOptions, NetDriver, PowerManagementMode, Runner, SpiBus, State};
 use cyw43_pio::{DEFAULT_CLOCK_DIVIDER, PioSpi};
+use embassy_futures::select::{Either, select};
+use embassy_net::Stack;
 use embassy_rp::{
     Peri, bind_interrupts, dma,
     gpio::{Level, Output},
     peripherals::{DMA_CH0, PIN_23, PIN_24, PIN_25, PIN_29, PIO0},
     pio::{self, Pio},
 };
-use embassy_time::{Duration, Timer};
+use embassy_time::{Duration, Timer, with_timeout};
 use static_cell::StaticCell;
 
 bind_interrupts!(struct Irqs {
@@ -77,8 +79,28 @@ pub async fn set_up(control: &mut Control<'static>) -> [u8; 6] {
     control.address().await
 }
 
-/// Joins the network, then serves the lamp for ever.
-pub async fn serve(mut control: Control<'static>, wifi: Wifi, lamp: &'static Wish) -> ! {
+/// Serves the lamp of a board that joins no network.
+pub async fn light(mut control: Control<'static>, lamp: &'static Wish) -> ! {
+    loop {
+        control.gpio_set(LAMP_PIN, lamp.wait().await).await;
+    }
+}
+
+/// Belongs to the network, again and again, and serves the lamp meanwhile.
+pub async fn serve(mut control: Control<'static>, wifi: Wifi, stack: Stack<'static>, lamp: &'static Wish) -> ! {
+    loop {
+        join(&mut control, &wifi).await;
+        // The stack hears of the link a little later than we do.
+        if with_timeout(JOIN_AGAIN_AFTER, stack.wait_link_up()).await.is_ok() {
+            while let Either::First(is_on) = select(lamp.wait(), stack.wait_link_down()).await {
+                control.gpio_set(LAMP_PIN, is_on).await;
+            }
+        }
+        defmt::warn!("lost the Wi-Fi network {=str}", wifi.ssid.as_str());
+    }
+}
+
+async fn join(control: &mut Control<'static>, wifi: &Wifi) {
     let options = match wifi.passphrase.as_str() {
         "" => JoinOptions::new_open(),
         passphrase => JoinOptions::new(passphrase.as_bytes()),
@@ -86,8 +108,5 @@ pub async fn serve(mut control: Control<'static>, wifi: Wifi, lamp: &'static Wis
     while control.join(&wifi.ssid, options.clone()).await.is_err() {
         defmt::warn!("cannot join the Wi-Fi network {=str}", wifi.ssid.as_str());
         Timer::after(JOIN_AGAIN_AFTER).await;
-    }
-    loop {
-        control.gpio_set(LAMP_PIN, lamp.wait().await).await;
     }
 }
