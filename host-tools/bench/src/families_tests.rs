@@ -63,7 +63,7 @@ fn the_crystal_walks_by_its_law_and_swings_by_its_sine() {
             let crystal = Trace::new(family, seed).crystal;
             (1..LENGTH_S)
                 .map(move |second| {
-                    let step = |at: usize| crystal.rate(at) - sine(family, at);
+                    let step = |at: usize| crystal.rate(at) - crystal.told(at);
                     (step(second) - step(second - 1)) * 1e9
                 })
                 .collect::<Vec<f64>>()

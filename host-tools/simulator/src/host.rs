@@ -54,6 +54,7 @@ impl Host {
                 handling_us: 0,
                 sent: Instant(now_ns / 1000),
                 error_us: 0,
+                certain_us: 0,
                 is_set: true,
                 leap: self.leap,
             },

@@ -279,6 +279,7 @@ impl Host {
                         handling_us: 0,
                         sent: Instant(now_us),
                         error_us: 0,
+                        certain_us: 0,
                         is_set: true,
                         leap: self.leap,
                     },

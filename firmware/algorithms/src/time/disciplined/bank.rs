@@ -154,6 +154,11 @@ impl Bank {
         (least.min(least_warming), most.max(most_warming))
     }
 
+    /// The usual delays beyond the shortest, there and back, µs.
+    pub(super) fn usual_us(&self) -> (i64, i64) {
+        (i64::from(self.there.usual_q8 >> 8), i64::from(self.back.usual_q8 >> 8))
+    }
+
     /// The crystal behaves as the steadiest hypothesis says.
     pub(super) fn is_steady(&self) -> bool {
         self.best == Best::Steady

@@ -3,10 +3,10 @@
 use super::{counter::Counter32, sources::agreed, *};
 
 /// A generator of random numbers: splitmix64.
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,11 +15,11 @@ impl Random {
     }
 
     /// Between 0 and 1.
-    fn unit(&mut self) -> f64 {
+    pub(super) fn unit(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    fn exponential(&mut self, mean: f64) -> f64 {
+    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
         -self.unit().ln() * mean
     }
 
@@ -109,6 +109,7 @@ fn exchanges(family: &Family, crystal: &Crystal, seed: u64, seconds: usize) -> V
             answered: ClusterTime((received + 40.0 + BASE_US) as i64),
             arrived: Instant(crystal.at(arrived) as u64),
             error_us: 0,
+            certain_us: 0,
         })
     };
     (0..seconds).filter_map(exchange).collect()
@@ -272,6 +273,7 @@ fn stamps_that_cannot_be_are_refused_and_wild_ones_never_panic() {
         answered: ClusterTime(60),
         arrived: Instant(1400),
         error_us: 0,
+        certain_us: 0,
     };
     let mut clock = Disciplined::default();
     assert_eq!(clock.exchange(&good).refused, None);
@@ -293,6 +295,7 @@ fn stamps_that_cannot_be_are_refused_and_wild_ones_never_panic() {
             answered: ClusterTime(received.wrapping_add(handling)),
             arrived: Instant(asked.wrapping_add(handling as u64 + (random.next() >> (43 + r % 20)))),
             error_us: random.next() as u32 >> (r % 32),
+            certain_us: random.next() as u32 >> (r % 32),
         };
         clock.exchange(&wild);
         let now = Instant(clock.last.0.wrapping_add(random.next() >> (r % 64)));
@@ -368,6 +371,7 @@ fn across_ten_hand_overs_time_never_jumps_and_keeps_the_first_masters_rate() {
                 answered,
                 arrived: at(node, arrived),
                 error_us,
+                certain_us: error_us,
             });
         }
         for (node, clock) in clocks.iter().enumerate() {
@@ -408,6 +412,7 @@ fn from_the_start(seed: u64, (least, most): (f64, f64), seconds: u64) -> (f64, f
             answered: ClusterTime((t + there + 30.0) as i64),
             arrived: Instant(hardware(t + there + 30.0 + back) as u64),
             error_us: 0,
+            certain_us: 0,
         };
         if random.unit() > 0.02 {
             clock.exchange(&exchange);
