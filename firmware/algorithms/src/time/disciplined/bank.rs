@@ -10,7 +10,7 @@
 //! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
 //! the path is longer, and the envelope is redrawn where the least delays were since.
 
-use super::fixed::times_q8;
+use super::fixed::{Root, times_q8};
 use super::model::{Met, Model, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
@@ -68,7 +68,8 @@ impl Delays {
     fn usual(&self) -> Usual {
         let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
         // Three quarters of what delays that fade exponentially demand: where all are alike likely, it would be half.
-        Usual { delay_q8, inverse_q32: (3 << 38) / delay_q8, leans: self.quiet < QUIET_LEANS }
+        let inverse_q32 = Root::of(delay_q8).inverse().times_q30(3 << 8);
+        Usual { delay_q8, inverse_q32, leans: self.quiet < QUIET_LEANS }
     }
 
     fn learn(&mut self, met: &Met) {

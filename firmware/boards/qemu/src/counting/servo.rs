@@ -15,7 +15,7 @@ const LEAP_SHARE: u64 = 20_000;
 
 /// Instructions of one exchange.
 pub struct Cost {
-    /// Of half of them no more.
+    /// Of 99 in 100 no more.
     pub usual: u64,
     /// Of all of them.
     pub dearest: u64,
@@ -54,5 +54,5 @@ pub fn count(counter: &Counter) -> Cost {
     }
     counts.sort_unstable();
     let at = |index: usize| counts.get(index).copied().map_or(0, u64::from);
-    Cost { usual: at(EXCHANGES / 2), dearest: at(EXCHANGES - 1), read }
+    Cost { usual: at(EXCHANGES * 99 / 100), dearest: at(EXCHANGES - 1), read }
 }
