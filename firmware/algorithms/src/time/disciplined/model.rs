@@ -25,6 +25,9 @@ pub(super) struct Wander {
     pub trend_q48: i64,
 }
 
+/// After such a gap trends are over.
+pub(super) const GAP_Q32: i64 = 32 << 32;
+
 /// A trend is forgotten within about so many seconds: 2¹⁰.
 const TREND_S_LOG2: u32 = 10;
 
@@ -176,13 +179,10 @@ impl Model {
         self.merit_q16 = 0;
     }
 
-    /// The path has changed: moves `θ` and `d`, and doubts both by as much.
-    pub(super) fn redraw(&mut self, offset_q24: i64, delay_q24: i64) {
-        self.offset_q24 += offset_q24;
-        self.delay_q24 += delay_q24;
-        let doubt = mul::<28>(delay_q24, delay_q24);
-        self.tt = self.tt.saturating_add(doubt).min(VARIANCE_MAX_Q24);
-        self.dd = self.dd.saturating_add(doubt).min(VARIANCE_MAX_Q24);
+    /// The path has changed: moves `d`, and doubts it.
+    pub(super) fn lengthen(&mut self, delay_q24: i64, doubt_q24: i64) {
+        self.delay_q24 = (self.delay_q24 + delay_q24).max(0);
+        self.dd = self.dd.saturating_add(mul::<24>(doubt_q24, doubt_q24)).min(VARIANCE_MAX_Q24);
     }
 
     /// The reference's rate is this crystal's, to 1 ppm.
@@ -206,8 +206,17 @@ impl Model {
         (self.rate_q32 - deviations * deviation_q32, self.rate_q32 + deviations * deviation_q32)
     }
 
+    /// Lets `dt` pass, however long.
+    pub(super) fn pass(&mut self, dt_q32: i64) {
+        if dt_q32 > GAP_Q32 {
+            self.coast(dt_q32);
+        } else {
+            self.predict(dt_q32);
+        }
+    }
+
     /// Lets `dt` pass: at most half a minute, as trends do not outlast more.
-    pub(super) fn predict(&mut self, dt_q32: i64) {
+    fn predict(&mut self, dt_q32: i64) {
         let dt_q8 = dt_q32 >> 24;
         let has_trend = self.wander.trend_q48 != 0;
         // θ += r·dt
@@ -253,7 +262,7 @@ impl Model {
     }
 
     /// A long time without a word: the trend is over, `dt` passes, the noise of the rate adds up.
-    pub(super) fn coast(&mut self, dt_q32: i64) {
+    fn coast(&mut self, dt_q32: i64) {
         (self.trend_q36, self.tc, self.rc, self.cd) = (0, 0, 0, 0);
         let wander = self.wander;
         self.wander.trend_q48 = 0;
