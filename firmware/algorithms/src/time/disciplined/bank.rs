@@ -8,10 +8,12 @@
 //!
 //! Delays: the usual one is the median beyond the shortest, which congestion moves little. Where nothing
 //! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
-//! the path is longer, and the envelope is redrawn where the least delays were since.
+//! the path is longer. A round trip shorter than any before proves a shorter path: crystals have no part in it.
+//! Either way the shortest delay moves and the time does not: no path moves a clock. Where one way alone came
+//! early just before, and it looked as if the crystal had leapt, that is undone.
 
 use super::fixed::{Root, times_q8};
-use super::model::{GAP_Q32, Met, Model, Usual, Wander, Way};
+use super::model::{GAP_Q32, Met, Model, OFFSET_MAX_Q24, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
 /// 100 and 2.
@@ -47,7 +49,10 @@ const QUIET_BOTH: u32 = 128;
 const QUIET_ONE: u32 = 1024;
 
 /// What came early is undone if so few exchanges later a shorter path is proven.
-const UNDONE_WITHIN: u32 = 4;
+const UNDONE_WITHIN: u32 = 32;
+
+/// So many round trips show which is the shortest.
+const TRIPS: u32 = 256;
 
 /// A path is not shorter by less, µs.
 const TRIP_MIN_US: i64 = 8;
@@ -158,7 +163,7 @@ impl Trips {
 
     /// By more than chance, where so much jitter is usual.
     fn is_shorter(&self, trip_us: i64, jitter_us: u32) -> bool {
-        self.count >= LEARNING && trip_us < self.shortest_us - (i64::from(jitter_us) >> 3).max(TRIP_MIN_US)
+        self.count >= TRIPS && trip_us < self.shortest_us - (i64::from(jitter_us) >> 3).max(TRIP_MIN_US)
     }
 
     fn learn(&mut self, trip_us: i64) {
@@ -243,7 +248,9 @@ impl Bank {
     /// The zero from which offsets count moves forward by whole microseconds.
     pub(super) fn rebase(&mut self, by_us: i64) {
         self.all().into_iter().for_each(|model| model.offset_q24 -= by_us << 24);
-        self.before.models.iter_mut().for_each(|model| model.offset_q24 -= by_us << 24);
+        if self.before.kept > 0 {
+            self.before.models.iter_mut().for_each(|model| model.offset_q24 -= by_us << 24);
+        }
     }
 
     /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below.
@@ -254,7 +261,7 @@ impl Bank {
             model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
             model.pass(dt_q32);
         }
-        self.before.age_q32 += dt_q32;
+        self.before.age_q32 = self.before.age_q32.saturating_add(dt_q32);
         self.before.kept = self.before.kept.saturating_sub(1);
         let believed = [self.steady, self.warming, self.nervous];
         if self.trips.is_shorter(above_us - below_us, self.there.usual_q8.saturating_add(self.back.usual_q8) >> 8) {
@@ -277,6 +284,10 @@ impl Bank {
         self.choose();
         self.redraw_if_quiet();
         let is_leap = met_there.is_early || met_back.is_early;
+        if is_leap {
+            // The one that is to catch up.
+            self.nervous.doubt_rate();
+        }
         if is_leap && self.before.kept == 0 {
             self.before = Before { models: believed, best, age_q32: 0, kept: UNDONE_WITHIN };
         }
@@ -293,6 +304,8 @@ impl Bank {
             self.all().into_iter().for_each(|model| model.pass(age_q32));
             self.before.kept = 0;
         }
+        // The shortest path there is has ways that are alike.
+        self.aside_q24 = 0;
         let half_q24 = (trip_us - self.trips.shortest_us) << 23;
         self.all().into_iter().for_each(|model| model.lengthen(half_q24, half_q24));
     }
@@ -300,7 +313,8 @@ impl Bank {
     /// The shortest delays have changed by so much. Paths move no clock: where time is, the rate tells.
     fn lengthen(&mut self, there_q24: i64, back_q24: i64) {
         let delay_q24 = (there_q24 + back_q24) >> 1;
-        self.aside_q24 += (there_q24 - back_q24) >> 1;
+        let aside_q24 = self.aside_q24 + ((there_q24 - back_q24) >> 1);
+        self.aside_q24 = aside_q24.clamp(-OFFSET_MAX_Q24, OFFSET_MAX_Q24);
         self.all().into_iter().for_each(|model| model.lengthen(delay_q24, delay_q24 >> 3));
         self.trips.shortest_us = self.best().delay_q24 >> 23;
         // What is less than a few of so many exchanges tell is no asymmetry.

@@ -53,7 +53,7 @@ const VARIANCE_MAX_Q24: i64 = 1 << 58;
 const RATE_VARIANCE_MAX_Q40: i64 = 1 << 60;
 
 /// No offset or delay is greater: an hour, µs. q24.
-const OFFSET_MAX_Q24: i64 = 1 << 56;
+pub(super) const OFFSET_MAX_Q24: i64 = 1 << 56;
 /// No two crystals part faster: 2000 ppm. µs/s, q32.
 const RATE_MAX_Q32: i64 = 2000 << 32;
 /// No rate changes faster: 1 ppm in a second. µs/s², q36.
@@ -181,7 +181,7 @@ impl Model {
 
     /// The path has changed: moves `d`, and doubts it.
     pub(super) fn lengthen(&mut self, delay_q24: i64, doubt_q24: i64) {
-        self.delay_q24 = (self.delay_q24 + delay_q24).max(0);
+        self.delay_q24 = (self.delay_q24 + delay_q24).clamp(0, OFFSET_MAX_Q24);
         self.dd = self.dd.saturating_add(mul::<24>(doubt_q24, doubt_q24)).min(VARIANCE_MAX_Q24);
     }
 
