@@ -149,3 +149,29 @@ fn the_narrow_interval_bears_the_leaps_that_it_says_where_ways_are_alike() {
         assert!(run != 0.0, "it did leap");
     }
 }
+
+#[test]
+fn what_it_bears_is_what_the_page_says() {
+    for (shortest, jitter, ppm) in [
+        (150.0, [50.0; 2], 70..105),
+        (200.0, [100.0, 500.0], 12..24),
+        (800.0, [500.0, 800.0], 120..190),
+        (50.0, [5.0; 2], 40..48),
+    ] {
+        let (mut random, mut clock) = (Random(8), Disciplined::default());
+        for second in 1..1200u64 {
+            let (t, [there, back]) =
+                (second * 1_000_000, jitter.map(|mean| (shortest + random.exponential(mean)) as u64));
+            clock.exchange(&Exchange {
+                asked: Instant(t),
+                received: ClusterTime((t + there) as i64),
+                answered: ClusterTime((t + there + 40) as i64),
+                arrived: Instant(t + there + 40 + back),
+                error_us: 0,
+                certain_us: 0,
+            });
+        }
+        let bears = clock.bears_ppb() / 1000;
+        assert!(ppm.contains(&bears), "{shortest} and {jitter:?} µs: {bears} ppm");
+    }
+}
