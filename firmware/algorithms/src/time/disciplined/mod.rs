@@ -390,7 +390,7 @@ impl Disciplined {
         let (least_q32, most_q32) = self.bank.rate_within();
         let unproven_q32 = seconds_q32(since_us(self.last, self.proven) as u64);
         self.bound.tell_rate(least_q32, most_q32, unproven_q32);
-        if self.exchanges % BRACE_EVERY == 0 {
+        if self.exchanges.is_multiple_of(BRACE_EVERY) {
             let (there_us, back_us) = self.bank.usual_us();
             self.bound.brace(there_us, back_us);
         }
