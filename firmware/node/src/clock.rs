@@ -6,7 +6,7 @@
 use compasso_algorithms::time::{Ensemble, SoftwareClock};
 use compasso_wire::{
     ClusterTime, Instant,
-    config::{Adjustment, ClockChoice, HANDED_OVER_PPM},
+    config::{Adjustment, ClockChoice, HANDED_OVER_PPM, TimeSource},
 };
 
 /// What a node shows as cluster time.
@@ -18,10 +18,13 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    pub(crate) fn new(choice: ClockChoice, drift_ppm: u32) -> Clock {
+    pub(crate) fn new(choice: ClockChoice, drift_ppm: u32, source: TimeSource) -> Clock {
         match choice {
             ClockChoice::None | ClockChoice::Cristian | ClockChoice::Berkeley => Clock::Software(SoftwareClock::Unset),
-            ClockChoice::Disciplined => Clock::Disciplined(Ensemble::new(drift_ppm + HANDED_OVER_PPM)),
+            ClockChoice::Disciplined => {
+                let clock = Ensemble::new(drift_ppm.saturating_add(HANDED_OVER_PPM));
+                Clock::Disciplined(clock.parting_by(choice.certain_ppm(drift_ppm, source)))
+            }
         }
     }
 

@@ -192,17 +192,6 @@ impl Node {
 
     /// What the disciplined clock claims of its reference from now on, and of its crystal.
     pub(crate) fn course(&self, now: Instant) -> Option<Course> {
-        let clock = self.clock.disciplined()?;
-        let within = clock.interval(now)?;
-        let (slow_ppb, fast_ppb) = clock.bound_ppb(now);
-        let narrowed = |ppb: i64| ppb.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-        Some(Course {
-            rate_ppb: narrowed(clock.rate_ppb()?),
-            behind_us: saturated(within.best.ahead_of_us(within.earliest).unsigned_abs()),
-            ahead_us: saturated(within.latest.ahead_of_us(within.best).unsigned_abs()),
-            slow_ppb: narrowed(slow_ppb),
-            fast_ppb: narrowed(fast_ppb),
-            locked: clock.is_locked(),
-        })
+        self.clock.disciplined()?.course(now)
     }
 }

@@ -173,7 +173,7 @@ impl Node {
             detector: Detector::new(config.detector, members.count(), timing, now),
             election: Election::new(config.election, stored.term),
             membership: Membership::new(stored.term, stored.epoch, resources, timing),
-            clock: Clock::new(config.clock, timing.drift_ppm),
+            clock: Clock::new(config.clock, timing.drift_ppm, config.time_source),
             cristian: Cristian::new(),
             time: Timekeeping::default(),
             turns: Vec::new(),

@@ -89,8 +89,17 @@ impl Node {
         }
     }
 
-    /// The same, but only if the reference is what everybody means by cluster time at present: the host's
-    /// time, or that of the coordinator of this term.
+    /// The same whatever the crystals do within the declared drift: for whoever decides by comparing clocks.
+    #[must_use]
+    pub fn certain_interval(&self, now: Instant) -> Option<Interval> {
+        match self.clock.disciplined() {
+            Some(clock) => clock.certain(now),
+            None => self.cluster_interval(now),
+        }
+    }
+
+    /// The certain interval, but only if the reference is what everybody means by cluster time at present: the
+    /// host's time, or that of the coordinator of this term.
     #[must_use]
     pub fn shared_interval(&self, now: Instant) -> Option<Interval> {
         let reference = self.time.reference?;
@@ -99,7 +108,7 @@ impl Node {
             Some(leader) => reference.source == leader && reference.term == self.membership.promised(),
             None => self.membership.leads() && reference.source == self.config.me,
         };
-        self.cluster_interval(now).filter(|_| is_shared)
+        self.certain_interval(now).filter(|_| is_shared)
     }
 
     pub(crate) fn half_width_us(&self, now: Instant) -> u64 {
@@ -245,13 +254,16 @@ impl Node {
         let is_asked_anyway = self.config.clock == ClockChoice::Berkeley;
         let cluster = shown.or(is_asked_anyway.then(|| self.unset_clock(now)))?;
         // Others take what this clock shows for the time; what it has yet to slew will have moved it.
-        let error_us = self.half_width_us(now).max(self.clock.pending_us(now));
+        let pending_us = self.clock.pending_us(now);
+        let error_us = self.half_width_us(now).max(pending_us);
+        let certain_us = self.certain_interval(now).map_or(0, |within| within.half_us().unsigned_abs());
         Some(Body::TimeReply {
             echo,
             cluster,
             handling_us: saturated(self.clock.elapsed_us(received, now)),
             sent: now,
             error_us: saturated(error_us),
+            certain_us: saturated(certain_us.max(error_us)),
             is_set: shown.is_some(),
             leap: self.time.leaps.announced(),
         })
@@ -259,7 +271,9 @@ impl Node {
 
     /// Takes what somebody's clock showed.
     pub(crate) fn handle_time_reply(&mut self, now: Instant, from: NodeId, reply: &Body<'_>) {
-        let Body::TimeReply { echo, cluster, handling_us, sent, error_us, is_set, leap } = *reply else { return };
+        let Body::TimeReply { echo, cluster, handling_us, sent, error_us, certain_us, is_set, leap } = *reply else {
+            return;
+        };
         let handling = Duration(u64::from(handling_us));
         match self.config.clock {
             ClockChoice::None => {}
@@ -269,7 +283,8 @@ impl Node {
             ClockChoice::Cristian | ClockChoice::Disciplined if !is_set => {}
             ClockChoice::Disciplined => {
                 self.learn_leap(leap);
-                let reply = AskingMessage::Reply { echo, answered: cluster, handling, arrived: now, error_us };
+                let reply =
+                    AskingMessage::Reply { echo, answered: cluster, handling, arrived: now, error_us, certain_us };
                 let asked = self.time.askings.iter().position(|asking| asking.server() == Some(from));
                 if let Some(source) = asked {
                     self.with_asking(now, source, |asking, cx| asking.handle_message(from, reply, cx));

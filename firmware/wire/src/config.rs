@@ -57,6 +57,18 @@ impl ClockChoice {
             ClockChoice::Disciplined => crystals.saturating_add(2 * HANDED_OVER_PPM),
         }
     }
+
+    /// The same whatever crystals do within what is declared. A disciplined coordinator adds a learnt rate to its
+    /// crystal's, at most what two crystals part by, and its crystal may have leapt to the other end since.
+    #[must_use]
+    pub const fn certain_ppm(self, drift_ppm: u32, source: TimeSource) -> u32 {
+        let bound_ppm = self.bound_ppm(drift_ppm);
+        match (self, source) {
+            (ClockChoice::Disciplined, TimeSource::Coordinator) => bound_ppm.saturating_mul(2),
+            (ClockChoice::Disciplined, TimeSource::Host) => bound_ppm,
+            (ClockChoice::None | ClockChoice::Cristian | ClockChoice::Berkeley, _) => bound_ppm,
+        }
+    }
 }
 
 /// Who has the time.

@@ -213,8 +213,10 @@ pub enum Body<'a> {
         handling_us: u32,
         /// The server's hardware time of sending.
         sent: Instant,
-        /// The server's clock may be from the time it stands for by so much, or is on its way there.
+        /// The server's clock may be from the time it stands for by so much, or is on its way there,
         error_us: u32,
+        /// and for certain by no more than this.
+        certain_us: u32,
         /// It is cluster time; otherwise only what the server's clock has shown since its boot.
         is_set: bool,
         /// The leap second that the server knows of.

@@ -43,6 +43,18 @@ pub struct Course {
     pub fast_ppb: i32,
     /// The clock has found its rate.
     pub locked: bool,
+    /// The interval reaches at least from here behind what is shown, in case the rate has leapt;
+    pub braced_behind_us: i32,
+    /// to here ahead of it;
+    pub braced_ahead_us: i32,
+    /// and these ends move by so much faster.
+    pub leap_ppb: i32,
+    /// For certain, the reference is behind by no more than this,
+    pub certain_behind_us: u32,
+    /// and ahead by no more,
+    pub certain_ahead_us: u32,
+    /// and parts from this crystal no faster.
+    pub certain_ppb: u32,
 }
 
 /// What happened on a node.

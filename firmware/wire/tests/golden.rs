@@ -112,6 +112,7 @@ fn every_body_has_the_number_of_the_document() {
             handling_us: 1,
             sent: at,
             error_us: 2,
+            certain_us: 3,
             is_set: true,
             leap: Some(Leap { at: ClusterTime(5), by: 1 }),
         },

@@ -2,8 +2,8 @@
 //! Promise: the same family and seed give the same trace; every stamp is a counter's, rounded down to 1 µs.
 //!
 //! **Crystal.** Runs fast by 40 ppm, plus a random walk of its rate (a normal step every second), plus a sine
-//! where it gets warm and cold. Within a second the rate is constant. It goes on for [`HOLDOVER_S`] after the
-//! last exchange.
+//! where it gets warm and cold, plus a level that leaps where it is knocked about. Within a second the rate is
+//! constant. It goes on for [`HOLDOVER_S`] after the last exchange.
 //! **Network.** One exchange a second. Each way takes its minimal delay plus jitter, drawn anew; the server
 //! answers after 10 to 50 µs. An exchange that lost either datagram gives no stamps.
 //! How long and how strongly `burst` is congested was chosen, among a dozen settings, by what the peers make of it:
@@ -137,6 +137,9 @@ pub struct Family {
     pub walk_ppb: f64,
     /// The sine of the rate: amplitude in ppm, and period in seconds.
     pub sine: Option<(f64, f64)>,
+    /// The rate leaps to another level at most so many ppm away from where it began, every so many seconds on
+    /// average.
+    pub leaps: Option<(f64, f64)>,
 }
 
 const fn ways(minimal_us: f64, there_us: f64, back_us: f64) -> [Way; 2] {
@@ -158,12 +161,16 @@ const PLAIN: Family = Family {
     loss: 0.0,
     walk_ppb: 1.0,
     sine: None,
+    leaps: None,
 };
 
+const ASYM: Family =
+    Family { name: "asym", about: "one way jitters five times the other", ways: ways(200.0, 100.0, 500.0), ..PLAIN };
+
 /// All families: the five with limits, then those without.
-pub const FAMILIES: [Family; 12] = [
+pub const FAMILIES: [Family; 15] = [
     PLAIN,
-    Family { name: "asym", about: "one way jitters five times the other", ways: ways(200.0, 100.0, 500.0), ..PLAIN },
+    ASYM,
     Family {
         name: "wifi",
         about: "spikes and loss",
@@ -174,10 +181,9 @@ pub const FAMILIES: [Family; 12] = [
     Family {
         name: "temp",
         about: "asym, and the crystal gets warm and cold",
-        ways: ways(200.0, 100.0, 500.0),
         walk_ppb: 3.0,
         sine: Some((2.0, 1_800.0)),
-        ..PLAIN
+        ..ASYM
     },
     Family {
         name: "burst",
@@ -221,6 +227,17 @@ pub const FAMILIES: [Family; 12] = [
         about: "two exchanges of five are lost",
         ways: ways(200.0, 200.0, 200.0),
         loss: 0.4,
+        ..PLAIN
+    },
+    Family { name: "leap", about: "asym, and the rate leaps by some ppm", leaps: Some((5.0, 600.0)), ..ASYM },
+    Family { name: "shock", about: "lan, and the rate leaps by tens of ppm", leaps: Some((55.0, 600.0)), ..PLAIN },
+    Family {
+        name: "lopsided",
+        about: "one way takes at least 50 µs, the other 800",
+        ways: [
+            Way { minimal_us: 50.0, jitter: Jitter::exponential(100.0) },
+            Way { minimal_us: 800.0, jitter: Jitter::exponential(100.0) },
+        ],
         ..PLAIN
     },
 ];
@@ -271,20 +288,29 @@ pub struct Crystal {
     start_us: u64,
     /// At the beginning of each second: the counter beyond its start, and the rate beyond 1.
     seconds: Vec<(f64, f64)>,
+    /// The part of each second's rate that has not walked: of which the oracle is told.
+    told: Vec<f64>,
 }
 
 impl Crystal {
     fn grow(family: &Family, rng: &mut Rng) -> Crystal {
         let start_us = 100_000_000 + rng.u64(0..1_000_000_000);
-        let (mut walk, mut phase) = (0.0, 0.0);
+        let (mut walk, mut level, mut phase) = (0.0, 0.0, 0.0);
         let mut seconds = Vec::with_capacity(LENGTH_S + HOLDOVER_S + 2);
+        let mut told = Vec::with_capacity(seconds.capacity());
         for second in 0..LENGTH_S + HOLDOVER_S + 2 {
-            let rate = RATE + walk + sine(family, second);
+            if let Some((most_ppm, every_s)) = family.leaps
+                && rng.f64() * every_s < 1.0
+            {
+                level = most_ppm * 1e-6 * (2.0 * rng.f64() - 1.0);
+            }
+            told.push(RATE + sine(family, second) + level);
+            let rate = RATE + walk + sine(family, second) + level;
             seconds.push((phase, rate));
             phase += 1e6 * (1.0 + rate);
             walk += family.walk_ppb * 1e-9 * normal(rng);
         }
-        Crystal { start_us, seconds }
+        Crystal { start_us, seconds, told }
     }
 
     /// The counter, unrounded, at a true time in µs after the beginning.
@@ -309,11 +335,16 @@ impl Crystal {
     pub fn rate(&self, second: usize) -> f64 {
         self.seconds[second].1
     }
+
+    /// The same without what it has walked.
+    #[must_use]
+    pub fn told(&self, second: usize) -> f64 {
+        self.told[second.min(self.told.len() - 1)]
+    }
 }
 
 /// The sine of a family's rate in a second of the trace.
-#[must_use]
-pub fn sine(family: &Family, second: usize) -> f64 {
+fn sine(family: &Family, second: usize) -> f64 {
     family.sine.map_or(0.0, |(ppm, period)| ppm * 1e-6 * (TAU * (second as f64 + 0.5) / period).sin())
 }
 

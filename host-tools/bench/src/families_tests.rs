@@ -63,7 +63,7 @@ fn the_crystal_walks_by_its_law_and_swings_by_its_sine() {
             let crystal = Trace::new(family, seed).crystal;
             (1..LENGTH_S)
                 .map(move |second| {
-                    let step = |at: usize| crystal.rate(at) - sine(family, at);
+                    let step = |at: usize| crystal.rate(at) - crystal.told(at);
                     (step(second) - step(second - 1)) * 1e9
                 })
                 .collect::<Vec<f64>>()
@@ -72,6 +72,10 @@ fn the_crystal_walks_by_its_law_and_swings_by_its_sine() {
         assert!((deviation / family.walk_ppb - 1.0).abs() < 0.03, "{}: {deviation}", family.name);
         assert!((Trace::new(family, 1).crystal.rate(0) - RATE - sine(family, 0)).abs() < 1e-12);
     }
+    let shock = Trace::new(by_name("shock").expect("there is this family"), 1).crystal;
+    let leaps = (1..LENGTH_S).filter(|second| (shock.told(*second) - shock.told(second - 1)).abs() > 1e-6);
+    assert!((6..24).contains(&leaps.count()), "about one in ten minutes");
+    assert!((0..LENGTH_S).all(|second| shock.rate(second).abs() < 100e-6), "within what is declared");
     let hot = by_name("hot").expect("there is this family");
     assert!((sine(hot, 150) - 4e-6).abs() < 1e-9 && (sine(hot, 450) + 4e-6).abs() < 1e-9);
 }

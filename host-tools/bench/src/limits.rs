@@ -47,6 +47,8 @@ pub fn judge(results: &[Results], seeds: usize) -> Vec<Verdict> {
         };
         add("backward steps".to_owned(), Some(ours.measured.backward_steps as f64), 0.0, true);
         add("bound violations".to_owned(), ours.measured.bound_violations.map(|count| count as f64), 0.0, true);
+        let certain = ours.measured.certain_violations.map(|count| count as f64);
+        add("violations of the certain bound".to_owned(), certain, 0.0, true);
         let Some((_, rival, oracle)) = P99.iter().find(|(name, ..)| *name == family) else { continue };
         let enough = seeds >= SEEDS_MIN;
         if let Some(best) = of.best_rival() {
@@ -103,6 +105,7 @@ mod tests {
         Measured {
             p99_us: 3.0,
             bound_violations: Some(0),
+            certain_violations: Some(0),
             half_width_ratio: Some(1.1),
             holdover_us: [1.0, 10.0, 40.0],
             ..Measured::default()
@@ -117,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_just_within_its_limits_holds() {
         assert_eq!(broken(good(), 5), Vec::<String>::new());
-        assert_eq!(judge(&lan(good()), 5).len(), 7);
+        assert_eq!(judge(&lan(good()), 5).len(), 8);
     }
 
     #[test]
@@ -126,6 +129,7 @@ mod tests {
             (Measured { backward_steps: 1, ..good() }, "backward steps"),
             (Measured { bound_violations: Some(1), ..good() }, "bound violations"),
             (Measured { bound_violations: None, ..good() }, "bound violations"),
+            (Measured { certain_violations: Some(1), ..good() }, "violations of the certain bound"),
             (Measured { half_width_ratio: Some(1.101), ..good() }, "half width over half of the smallest round trip"),
             (Measured { holdover_us: [1.0, 10.1, 40.0], ..good() }, "µs off 600 s after the last exchange"),
             (Measured { holdover_us: [1.0, 10.0, 40.1], ..good() }, "µs off 1,800 s after the last exchange"),

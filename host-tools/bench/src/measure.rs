@@ -11,6 +11,7 @@
 //!   the tick.
 //! - **Half-width ratio**: the median half width once locked, from [`SETTLED_S`] on, over half of the smallest
 //!   round trip among the stamps.
+//! - Both also of the **certain** interval, of a clock that has one which assumes nothing but the declared drift.
 //! - **Holdover**: the absolute error 60, 600 and 1,800 s after the last exchange: the median of ten runs that lose
 //!   the reference after 1,800, 2,400, … 7,200 s of the same trace, and read the clock every second from then on.
 //!   Backward steps and bound violations count there too.
@@ -46,6 +47,10 @@ pub struct Measured {
     pub bound_violations: Option<u64>,
     /// How wide the interval is.
     pub half_width_ratio: Option<f64>,
+    /// The same of the certain interval.
+    pub certain_violations: Option<u64>,
+    /// The same of the certain interval.
+    pub certain_ratio: Option<f64>,
     /// The absolute errors at [`HOLDOVER_AT_S`].
     pub holdover_us: [f64; 3],
     /// The errors of all samples, signed.
@@ -68,8 +73,8 @@ pub fn measure(trace: &Trace, make: &dyn Fn(&Trace) -> Box<dyn Peer>) -> Measure
         };
         lost.push(other.hold_over(at));
         watch.backward_steps += other.backward_steps;
-        watch.intervals += other.intervals;
-        watch.violations += other.violations;
+        watch.narrow.add(&other.narrow);
+        watch.certain.add(&other.certain);
     }
     let mut measured = watch.measured();
     for (at, held) in measured.holdover_us.iter_mut().enumerate() {
@@ -85,6 +90,38 @@ pub fn rank(values: &mut [f64], share: f64) -> f64 {
     values.get(at.max(1) - 1).copied().unwrap_or(f64::INFINITY)
 }
 
+/// Intervals of one sort.
+#[derive(Default)]
+struct Intervals {
+    count: u64,
+    violations: u64,
+    half_widths_us: Vec<f64>,
+}
+
+impl Intervals {
+    /// Takes one, and from when to when the tick lasted by the reference.
+    fn take(&mut self, (earliest, latest): (Fine, Fine), (from_us, to_us): (f64, f64), is_judged: bool) {
+        self.count += 1;
+        self.violations += u64::from(earliest.us() > from_us || latest.us() < to_us.floor());
+        if is_judged {
+            self.half_widths_us.push((latest.us() - earliest.us()) / 2.0);
+        }
+    }
+
+    fn add(&mut self, other: &Intervals) {
+        self.count += other.count;
+        self.violations += other.violations;
+    }
+
+    fn violations(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.violations)
+    }
+
+    fn ratio(&mut self, half_us: f64) -> Option<f64> {
+        (!self.half_widths_us.is_empty()).then(|| rank(&mut self.half_widths_us, 0.5) / half_us)
+    }
+}
+
 /// A clock under observation.
 struct Watch<'a> {
     trace: &'a Trace,
@@ -94,9 +131,8 @@ struct Watch<'a> {
     last: Option<Fine>,
     errors_us: Vec<f32>,
     backward_steps: u64,
-    intervals: u64,
-    violations: u64,
-    half_widths_us: Vec<f64>,
+    narrow: Intervals,
+    certain: Intervals,
     settled_from: u64,
 }
 
@@ -109,9 +145,8 @@ impl<'a> Watch<'a> {
             last: None,
             errors_us: Vec::with_capacity(trace.samples.len()),
             backward_steps: 0,
-            intervals: 0,
-            violations: 0,
-            half_widths_us: Vec::new(),
+            narrow: Intervals::default(),
+            certain: Intervals::default(),
             settled_from: trace.crystal.counter_at(SETTLED_S as f64 * 1e6) as u64,
         }
     }
@@ -143,12 +178,12 @@ impl<'a> Watch<'a> {
             self.backward_steps += 1;
         }
         self.last = shown.or(self.last);
-        if let Some((earliest, latest)) = self.peer.interval(tick) {
-            self.intervals += 1;
-            let (from, to) = (self.trace.crystal.reference_at(tick), self.trace.crystal.reference_at(tick + 1));
-            self.violations += u64::from(earliest.us() > from || latest.us() < to.floor());
-            if tick >= self.settled_from && self.peer.is_locked() {
-                self.half_widths_us.push((latest.us() - earliest.us()) / 2.0);
+        let is_judged = tick >= self.settled_from && self.peer.is_locked();
+        if let Some(interval) = self.peer.interval(tick) {
+            let lasted = (self.trace.crystal.reference_at(tick), self.trace.crystal.reference_at(tick + 1));
+            self.narrow.take(interval, lasted, is_judged);
+            if let Some(interval) = self.peer.certain(tick) {
+                self.certain.take(interval, lasted, is_judged);
             }
         }
         shown
@@ -180,16 +215,17 @@ impl<'a> Watch<'a> {
     fn measured(mut self) -> Measured {
         let settled = &self.errors_us[SETTLED_S * SAMPLES_A_SECOND..];
         let mut absolute: Vec<f64> = settled.iter().map(|error| f64::from(error.abs())).collect();
-        let rtt_min = self.trace.rtt_min_us() as f64;
-        let ratio = (!self.half_widths_us.is_empty()).then(|| rank(&mut self.half_widths_us, 0.5) / (rtt_min / 2.0));
+        let half_us = self.trace.rtt_min_us() as f64 / 2.0;
         Measured {
             median_us: rank(&mut absolute, 0.5),
             p99_us: rank(&mut absolute, 0.99),
             max_us: rank(&mut absolute, 1.0),
             converged_s: converged(self.trace, &self.errors_us),
             backward_steps: self.backward_steps,
-            bound_violations: (self.intervals > 0).then_some(self.violations),
-            half_width_ratio: ratio,
+            bound_violations: self.narrow.violations(),
+            half_width_ratio: self.narrow.ratio(half_us),
+            certain_violations: self.certain.violations(),
+            certain_ratio: self.certain.ratio(half_us),
             holdover_us: [f64::INFINITY; 3],
             errors_us: self.errors_us,
         }

@@ -34,6 +34,12 @@ pub trait Peer {
         None
     }
 
+    /// The same where nothing is assumed but the declared drift, if this clock tells them apart.
+    fn certain(&mut self, tick: u64) -> Option<(Fine, Fine)> {
+        let _ = tick;
+        None
+    }
+
     /// Another clock in the same state; where nothing can be copied, the bench makes one and feeds it the same.
     fn fork(&self) -> Option<Box<dyn Peer>> {
         None

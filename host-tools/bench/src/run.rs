@@ -110,6 +110,8 @@ fn together(runs: &[&Measured]) -> Measured {
         backward_steps: runs.iter().map(|run| run.backward_steps).sum(),
         bound_violations: runs.iter().map(|run| run.bound_violations).sum(),
         half_width_ratio: some(median(&|run| run.half_width_ratio.unwrap_or(f64::INFINITY))),
+        certain_violations: runs.iter().map(|run| run.certain_violations).sum(),
+        certain_ratio: some(median(&|run| run.certain_ratio.unwrap_or(f64::INFINITY))),
         holdover_us: [0, 1, 2].map(|at| median(&|run| run.holdover_us[at])),
         errors_us: runs.first().map(|run| run.errors_us.clone()).unwrap_or_default(),
     }

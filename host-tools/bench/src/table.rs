@@ -17,8 +17,17 @@ pub fn render(results: &[Results], seeds: &[u64], contenders: &[Contender], verd
         let _ = writeln!(text, "\n{}: {}", of.family.name, of.family.about);
         let _ = writeln!(
             text,
-            "  {:<20} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7}   {:>26}",
-            "µs", "median", "p99", "most", "there, s", "backward", "bound lies", "width", "holdover 60 / 600 / 1800 s"
+            "  {:<20} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7}   {:>26}",
+            "µs",
+            "median",
+            "p99",
+            "most",
+            "there, s",
+            "backward",
+            "bound lies",
+            "width",
+            "certain",
+            "holdover 60 / 600 / 1800 s"
         );
         for row in &of.rows {
             let _ = writeln!(text, "  {}", line(row));
@@ -69,15 +78,20 @@ fn line(row: &Row) -> String {
     let of = &row.measured;
     let none = || "-".to_owned();
     format!(
-        "{:<20} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7}   {:>26}",
+        "{:<20} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>7} {:>7}   {:>26}",
         row.peer,
         figure(of.median_us),
         figure(of.p99_us),
         figure(of.max_us),
         of.converged_s.map_or("never".to_owned(), |s| format!("{s:.1}")),
         of.backward_steps,
-        of.bound_violations.map_or_else(none, |count| count.to_string()),
+        match (of.bound_violations, of.certain_violations) {
+            (None, _) => none(),
+            (Some(count), None) => count.to_string(),
+            (Some(narrow), Some(certain)) => format!("{narrow} + {certain}"),
+        },
         of.half_width_ratio.map_or_else(none, |ratio| format!("{ratio:.3}")),
+        of.certain_ratio.map_or_else(none, |ratio| format!("{ratio:.2}")),
         of.holdover_us.map(figure).join(" / "),
     )
 }
@@ -138,6 +152,8 @@ fn row_document(row: &Row) -> Value {
         "backward_steps": of.backward_steps,
         "bound_violations": of.bound_violations,
         "half_width_ratio": of.half_width_ratio.and_then(number),
+        "certain_violations": of.certain_violations,
+        "certain_half_width_ratio": of.certain_ratio.and_then(number),
         "holdover_us": holdover,
     })
 }

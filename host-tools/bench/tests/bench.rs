@@ -46,6 +46,8 @@ fn the_document_names_every_clock_and_what_was_measured_of_it() {
         (&"ours".into(), &0.into(), &0.into())
     );
     assert!(ours["half_width_ratio"].is_number() && ours["converged_s"].is_number(), "{ours}");
+    assert_eq!(ours["certain_violations"], 0);
+    assert!(ours["certain_half_width_ratio"].as_f64() > ours["half_width_ratio"].as_f64(), "{ours}");
     assert!(rows[1]["backward_steps"].as_u64().unwrap() > 1_000, "a clock that is set steps back");
 }
 

@@ -3,7 +3,7 @@
 //! A `sync` tells how wrong the clock could be right after it, and what it had yet to slew. From then on
 //! the interval widens as fast as two crystals may come apart, and narrows as the clock is slewed. So one
 //! field of the `sync` tells the interval at every later event. A disciplined clock tells how the ends of its
-//! interval move.
+//! interval move, and a second interval that is certain.
 //!
 //! The reference is the clock of the node that was asked, as it went on from there: if that node dies,
 //! or sets its own clock by somebody else's, it goes on at the rate that its crystal promises.
@@ -30,6 +30,12 @@ pub struct Claim {
     pub half_us: i64,
     /// How far outside of it the reference was; nothing where that cannot be told.
     pub outside_us: Option<i64>,
+    /// The clock claims another interval for certain. Otherwise its only one is.
+    pub has_certain: bool,
+    /// Half the width of the certain interval.
+    pub certain_half_us: i64,
+    /// How far outside of that one the reference was.
+    pub certain_outside_us: Option<i64>,
 }
 
 /// What a `sync` claimed.
@@ -50,6 +56,9 @@ struct Basis {
 
 /// Doubt about a rate grows unseen by so much a second.
 const DOUBT_PPB: i64 = compasso_algorithms::time::disciplined::CHANGE_PPB as i64;
+
+/// So long without an exchange a disciplined clock reckons only with the leap that it tells.
+const WATCHED_US: i64 = compasso_algorithms::time::disciplined::WATCHED_S as i64 * 1_000_000;
 
 /// Every claim in the trace about somebody else's time.
 #[must_use]
@@ -72,11 +81,24 @@ pub fn claims(trace: &Trace<'_>) -> Vec<Claim> {
                 basis = Some(Basis { sync: index, source, hw_us: hw, aim_us, error_us, pending_us, shown_us, course });
             }
             let Some(basis) = basis.filter(|basis| basis.source != *node) else { continue };
-            let (earliest, latest) = basis.within(trace.setting.bound_ppm, hw, shown);
-            let half_us = (shown - earliest).max(latest - shown);
+            let narrow = basis.within(trace.setting.bound_ppm, hw, shown);
+            let claimed = basis.certain(hw, shown);
+            let certain = claimed.unwrap_or(narrow);
             let reference = reference_us(trace, &timelines, &basis, event.true_us);
-            let outside_us = reference.map(|(low, high)| (low - latest).max(earliest - high).max(0));
-            claims.push(Claim { index, sync: basis.sync, source: basis.source, half_us, outside_us });
+            let half_us = |(earliest, latest): (i64, i64)| (shown - earliest).max(latest - shown);
+            let outside_us = |(earliest, latest): (i64, i64)| {
+                reference.map(|(low, high)| (low - latest).max(earliest - high).max(0))
+            };
+            claims.push(Claim {
+                index,
+                sync: basis.sync,
+                source: basis.source,
+                half_us: half_us(narrow),
+                outside_us: outside_us(narrow),
+                has_certain: claimed.is_some(),
+                certain_half_us: half_us(certain),
+                certain_outside_us: outside_us(certain),
+            });
         }
     }
     claims
@@ -88,11 +110,24 @@ impl Basis {
         let elapsed = (hw_us - self.hw_us).max(0);
         if let Some(course) = self.course {
             let doubt_ppb = (i128::from(elapsed) * i128::from(DOUBT_PPB) / 2_000_000) as i64;
-            let limit_ppb = rate_ppm * 1000;
-            let moved = |ppb: i64| (i128::from(elapsed) * i128::from(ppb)).div_euclid(1_000_000_000) as i64;
+            // A second of the slower crystal is longer than one.
+            let limit_ppb = rate_ppm * 1000 + rate_ppm * rate_ppm / 1000 + 1;
+            let (slow, fast) =
+                ((course.slow_ppb - doubt_ppb).max(-limit_ppb), (course.fast_ppb + doubt_ppb).min(limit_ppb));
             let at = self.shown_us + elapsed;
-            let earliest = at - course.behind_us + moved((course.slow_ppb - doubt_ppb).max(-limit_ppb)) - GRAIN_US;
-            let latest = at + course.ahead_us + moved((course.fast_ppb + doubt_ppb).min(limit_ppb)) + GRAIN_US;
+            let mut earliest = at - course.behind_us + moved(elapsed, slow) - GRAIN_US;
+            let mut latest = at + course.ahead_us + moved(elapsed, fast) + GRAIN_US;
+            if let Some(brace) = course.brace {
+                // After a while without an exchange, any leap.
+                let unwatched = (elapsed - WATCHED_US).max(0);
+                let leapt = |room_ppb: i64| {
+                    let leap_ppb = brace.leap_ppb.min(room_ppb);
+                    moved(elapsed, leap_ppb) + moved(unwatched, room_ppb - leap_ppb)
+                };
+                let (later, sooner) = (leapt(limit_ppb - fast), leapt(limit_ppb + slow));
+                earliest = earliest.min(at - brace.behind_us + moved(elapsed, slow) - sooner - GRAIN_US);
+                latest = latest.max(at + brace.ahead_us + moved(elapsed, fast) + later + GRAIN_US);
+            }
             return (earliest.min(shown_us), latest.max(shown_us));
         }
         // Slewing only lessens what is pending: a clock that is farther from its aim has leapt, and claimed nothing of it.
@@ -101,6 +136,19 @@ impl Basis {
         let half_us = self.error_us + widened + pending + GRAIN_US;
         (shown_us - half_us, shown_us + half_us)
     }
+
+    /// The interval that is claimed for certain, if the clock tells it apart.
+    fn certain(&self, hw_us: i64, shown_us: i64) -> Option<(i64, i64)> {
+        let certain = self.course?.certain?;
+        let elapsed = (hw_us - self.hw_us).max(0);
+        let (at, apart) = (self.shown_us + elapsed, moved(elapsed, certain.ppb) + GRAIN_US);
+        Some(((at - certain.behind_us - apart).min(shown_us), (at + certain.ahead_us + apart).max(shown_us)))
+    }
+}
+
+/// How far a rate carries in a span, rounded down.
+fn moved(span_us: i64, ppb: i64) -> i64 {
+    (i128::from(span_us) * i128::from(ppb)).div_euclid(1_000_000_000) as i64
 }
 
 /// Between which times the reference was at a true instant.

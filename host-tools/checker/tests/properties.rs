@@ -367,6 +367,15 @@ fn a_datagram_that_is_taken_in_twice_violates_causality() {
 }
 
 #[test]
+fn a_narrow_interval_may_break_only_where_a_crystal_was_bent_and_a_certain_one_never() {
+    violates_exactly("clock-bound-narrow", "clock-bound", "us outside the interval of 1");
+    violates_exactly("clock-bound-certain", "clock-bound", "us outside the certain interval of 1");
+    let report = holds("good-bent");
+    let bent = report.not_checked.iter().find(|item| item.reason.contains("bent")).expect("it is told");
+    assert_eq!((bent.property.as_str(), bent.count), ("clock-bound", 5));
+}
+
+#[test]
 fn a_clock_that_leaps_ahead_for_one_event_violates_clock_bound() {
     violates_exactly("clock-bound-leap", "clock-bound", "outside the interval of 1");
 }

@@ -96,6 +96,7 @@ impl TimeServer {
             handling_us: 0,
             sent: Instant(now.0),
             error_us: 0,
+            certain_us: 0,
             is_set: true,
             leap: self.leap,
         })

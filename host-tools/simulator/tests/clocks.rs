@@ -276,3 +276,36 @@ fn while_a_returned_coordinator_learns_the_others_do_not_drift_apart() {
         assert!(error.p99 <= round_trip.median, "seed {seed}: {error:?}, {round_trip:?}");
     }
 }
+
+/// Crystals of three boards that leap every now and then, each time to another rate within what is declared: how
+/// often a narrow interval broke. No certain one does.
+fn leaping(seed: u64, most_ppm: f64, delay: &str, source: &str) -> u64 {
+    let mut steps = String::new();
+    for leap in 0..8 {
+        let (node, at_s) = (mix(&[seed, leap, 1]) % 3, 560 + leap * 40 + mix(&[seed, leap, 2]) % 30);
+        let ppm = (mix(&[seed, leap, 3]) % 2001) as f64 / 1000.0 - 1.0;
+        steps += &format!("[[step]]\nat = \"{at_s}s\"\nset_skew = {{ node = {node}, ppm = {:.1} }}\n", ppm * most_ppm);
+    }
+    let text = format!(
+        "name = \"leaps\"\nnodes = 3\nseed = {seed}\nduration = \"900s\"\n\
+         [clock]\nsync = \"disciplined\"\nsource = \"{source}\"\nskew_ppm = [{0:.1}, -{0:.1}, 0]\n\
+         [election]\nalgorithm = \"bully\"\n[network]\ndelay = \"{delay}\"\n{steps}",
+        most_ppm / 2.0
+    );
+    let scenario = Scenario::parse(&text, "leaps").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let report = check(&perform(&scenario).trace);
+    assert!(report.violations.is_empty(), "{:#?}\n{text}", report.violations);
+    report.not_checked.iter().filter(|item| item.reason.contains("bent")).map(|item| item.count).sum()
+}
+
+#[test]
+fn crystals_that_leap_break_no_certain_interval_and_no_narrow_one_that_bears_it() {
+    let broken = |most_ppm: f64, delay: &str| -> u64 {
+        let runs = (1..=storms().min(4)).flat_map(|seed| ["coordinator", "host"].map(|source| (seed, source)));
+        runs.map(|(seed, source)| leaping(seed, most_ppm, delay, source)).sum()
+    };
+    assert_eq!(broken(10.0, "50us"), 0);
+    assert_eq!(broken(25.0, "200us..400us"), 0);
+    // Leaps of up to 190 ppm in seconds, where delays differ by more than a millisecond: nobody notices in time.
+    assert!(broken(95.0, "200us..2ms") > 0, "then why is there a certain interval?");
+}

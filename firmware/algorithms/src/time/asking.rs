@@ -21,8 +21,10 @@ pub enum AskingMessage {
         handling: Duration,
         /// `H4`: the client's hardware time when the reply came.
         arrived: Instant,
-        /// The server's own clock may be wrong by so much.
+        /// The server's own clock may be wrong by so much,
         error_us: u32,
+        /// and for certain by no more than this.
+        certain_us: u32,
     },
 }
 
@@ -108,12 +110,13 @@ impl Algorithm for Asking {
     }
 
     fn handle_message(&mut self, from: NodeId, message: AskingMessage, cx: &mut Cx<'_>) {
-        let AskingMessage::Reply { echo, answered, handling, arrived, error_us } = message else { return };
+        let AskingMessage::Reply { echo, answered, handling, arrived, error_us, certain_us } = message else { return };
         if Some(from) != self.server || echo < self.since || echo > arrived || arrived > cx.now {
             return; // Of an earlier server, or of none.
         }
         let received = ClusterTime(answered.0.saturating_sub_unsigned(handling.0));
-        cx.emit(Exchanged { server: from, exchange: Exchange { asked: echo, received, answered, arrived, error_us } });
+        let exchange = Exchange { asked: echo, received, answered, arrived, error_us, certain_us };
+        cx.emit(Exchanged { server: from, exchange });
     }
 
     fn handle_timeout(&mut self, cx: &mut Cx<'_>) {
@@ -157,7 +160,14 @@ mod tests {
 
     fn reply(echo: u64, arrived: u64) -> AskingMessage {
         let (echo, arrived) = (Instant(echo), Instant(arrived));
-        AskingMessage::Reply { echo, answered: ClusterTime(9000), handling: Duration(40), arrived, error_us: 3 }
+        AskingMessage::Reply {
+            echo,
+            answered: ClusterTime(9000),
+            handling: Duration(40),
+            arrived,
+            error_us: 3,
+            certain_us: 5,
+        }
     }
 
     #[test]
@@ -187,6 +197,7 @@ mod tests {
         assert_eq!(taken(SERVER, 1300, 1200), None, "asked in the future");
         let exchange = taken(SERVER, 1000, 1200).unwrap();
         assert_eq!((exchange.received, exchange.answered), (ClusterTime(8960), ClusterTime(9000)));
-        assert_eq!((exchange.asked, exchange.arrived, exchange.error_us), (Instant(1000), Instant(1200), 3));
+        assert_eq!((exchange.asked, exchange.arrived), (Instant(1000), Instant(1200)));
+        assert_eq!((exchange.error_us, exchange.certain_us), (3, 5));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It is told what no clock can know: each way's minimal delay and the density of its jitter at each exchange
 //! (congestion and detours included), the crystal's rate at the beginning, the variance of its random walk, and
-//! the sine of the temperature. What is left, the offset and the walk of the rate, it estimates by Bayes' rule
+//! the sine of the temperature, and when the rate leaps and where to. What is left, the offset and the walk of the rate, it estimates by Bayes' rule
 //! from all stamps so far, with `PARTICLES` particles and the densities convolved with the rounding of the
 //! stamps; it shows the mean of what is possible. It may jump: it is a filter, not a servo. It never looks ahead.
 //! Where few particles carry the weight they are drawn anew and moved a little, so that mean and covariance stay
@@ -10,7 +10,7 @@
 //! mean square; over few seeds another clock's p99 may be as small.
 
 use crate::{
-    families::{Exchange, Family, Jitter, RATE, Trace, Way, sine},
+    families::{Crystal, Exchange, Jitter, Trace, Way},
     peer::{Contender, Fine, Peer},
 };
 use fastrand::Rng;
@@ -26,8 +26,8 @@ const TABLE: usize = 16_384;
 pub fn oracle() -> Contender {
     Contender {
         name: "oracle",
-        parameters: format!("knows delays, jitter, initial rate, walk and sine; {PARTICLES} particles"),
-        make: |trace: &Trace| Box::new(Oracle::new(trace.family, trace.seed)),
+        parameters: format!("knows delays, jitter, initial rate, walk, sine and leaps; {PARTICLES} particles"),
+        make: |trace: &Trace| Box::new(Oracle::new(trace)),
         rival: false,
     }
 }
@@ -84,7 +84,8 @@ struct Belief {
 
 #[derive(Clone)]
 struct Oracle {
-    family: &'static Family,
+    walk: f64,
+    crystal: Crystal,
     rng: Rng,
     particles: Vec<Particle>,
     weights: Vec<f64>,
@@ -95,10 +96,11 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn new(family: &'static Family, seed: u64) -> Oracle {
+    fn new(trace: &Trace) -> Oracle {
         Oracle {
-            family,
-            rng: Rng::with_seed(seed),
+            walk: trace.family.walk_ppb * 1e-9,
+            crystal: trace.crystal.clone(),
+            rng: Rng::with_seed(trace.seed),
             particles: Vec::new(),
             weights: vec![0.0; PARTICLES],
             densities: Vec::new(),
@@ -130,14 +132,13 @@ impl Oracle {
 
     /// Lets the particles run, second by second, as the crystal does.
     fn progress(&mut self, from: usize, to: usize) {
-        let sigma = self.family.walk_ppb * 1e-9;
         for second in from..to {
-            let known = RATE + sine(self.family, second);
+            let known = self.crystal.told(second);
             for pair in self.particles.chunks_mut(2) {
                 let (radius, angle) = polar(&mut self.rng);
                 for (particle, draw) in pair.iter_mut().zip([radius * angle.cos(), radius * angle.sin()]) {
                     particle.ahead_us += 1e6 * (known + particle.walked);
-                    particle.walked += sigma * draw;
+                    particle.walked += self.walk * draw;
                 }
             }
         }
@@ -146,7 +147,7 @@ impl Oracle {
     fn weigh(&mut self, exchange: &Exchange) {
         let [there, back] = exchange.ways;
         let (to, fro) = (self.density(there), self.density(back));
-        let known = RATE + sine(self.family, exchange.second);
+        let known = self.crystal.told(exchange.second);
         let asked = (exchange.t2 - exchange.h1 as i64 + self.base_us) as f64 - there.minimal_us;
         let came = (exchange.h4 as i64 - exchange.t3 - self.base_us) as f64 - back.minimal_us;
         let trip = (exchange.h4 - exchange.h1) as f64;
@@ -235,7 +236,7 @@ impl Peer for Oracle {
         let (mut ahead, mut left) = (belief.mean.ahead_us, tick as f64 - belief.asked as f64);
         let mut second = belief.second;
         while left > 0.0 {
-            let rate = RATE + sine(self.family, second) + belief.mean.walked;
+            let rate = self.crystal.told(second) + belief.mean.walked;
             let counted = left.min(1e6 * (1.0 + rate));
             ahead += counted / (1.0 + rate) * rate;
             left -= counted;

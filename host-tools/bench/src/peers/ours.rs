@@ -5,7 +5,7 @@ use crate::{
     peer::{Contender, Fine, Peer},
 };
 use compasso_algorithms::time::disciplined::{self, DRIFT_DEFAULT_PPM, Disciplined};
-use compasso_wire::{ClusterTime, Instant};
+use compasso_wire::{ClusterTime, Instant, Interval};
 
 #[derive(Clone)]
 struct Ours(Disciplined);
@@ -20,6 +20,10 @@ pub fn ours() -> Contender {
     }
 }
 
+fn ends(interval: Interval) -> (Fine, Fine) {
+    (Fine(interval.earliest.0 << 16), Fine(interval.latest.0 << 16))
+}
+
 impl Peer for Ours {
     fn exchange(&mut self, exchange: &Exchange) {
         self.0.exchange(&disciplined::Exchange {
@@ -28,6 +32,7 @@ impl Peer for Ours {
             answered: ClusterTime(exchange.t3),
             arrived: Instant(exchange.h4),
             error_us: 0,
+            certain_us: 0,
         });
     }
 
@@ -40,8 +45,11 @@ impl Peer for Ours {
     }
 
     fn interval(&mut self, tick: u64) -> Option<(Fine, Fine)> {
-        let interval = self.0.interval(Instant(tick))?;
-        Some((Fine(interval.earliest.0 << 16), Fine(interval.latest.0 << 16)))
+        self.0.interval(Instant(tick)).map(ends)
+    }
+
+    fn certain(&mut self, tick: u64) -> Option<(Fine, Fine)> {
+        self.0.certain(Instant(tick)).map(ends)
     }
 
     fn is_locked(&self) -> bool {

@@ -118,6 +118,32 @@ pub struct Course {
     pub fast_ppb: i64,
     /// The clock has found its rate.
     pub locked: bool,
+    /// Where the interval reaches at least in case the rate has leapt.
+    pub brace: Option<Brace>,
+    /// The interval that assumes nothing but the declared drift.
+    pub certain: Option<Certain>,
+}
+
+/// Where a narrow interval reaches at least.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Brace {
+    /// From here behind what is shown,
+    pub behind_us: i64,
+    /// to here ahead of it.
+    pub ahead_us: i64,
+    /// These ends move by so much faster: a leap of the rate that is borne.
+    pub leap_ppb: i64,
+}
+
+/// What is claimed for certain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Certain {
+    /// The reference is behind what is shown by no more than this,
+    pub behind_us: i64,
+    /// ahead by no more,
+    pub ahead_us: i64,
+    /// and parts from the hardware clock no faster.
+    pub ppb: i64,
 }
 
 /// What happened.

@@ -1,6 +1,6 @@
 //! From what a node reports to a line of the trace.
 
-use super::event::{Course, DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
+use super::event::{Brace, Certain, Course, DEFAULT_RESOURCE, Event, NodeRef, Text, TraceEvent};
 use compasso_scenario::Names;
 use compasso_wire::{Observation, ResourceId, commit::Decision, locks::ResourceSet, telemetry::Event as Seen};
 
@@ -88,6 +88,16 @@ fn event(seen: &Seen, names: &Names) -> Event {
                 slow_ppb: course.slow_ppb.into(),
                 fast_ppb: course.fast_ppb.into(),
                 locked: course.locked,
+                brace: Some(Brace {
+                    behind_us: course.braced_behind_us.into(),
+                    ahead_us: course.braced_ahead_us.into(),
+                    leap_ppb: course.leap_ppb.into(),
+                }),
+                certain: Some(Certain {
+                    behind_us: course.certain_behind_us.into(),
+                    ahead_us: course.certain_ahead_us.into(),
+                    ppb: course.certain_ppb.into(),
+                }),
             }),
         },
         Seen::Token { resource, epoch, serial } => {

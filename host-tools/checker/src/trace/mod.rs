@@ -6,7 +6,9 @@ mod read;
 mod vector;
 mod write;
 
-pub use event::{Course, DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent, host_name, is_host};
+pub use event::{
+    Brace, Certain, Course, DEFAULT_RESOURCE, Event, Fault, HOST, NodeRef, Text, TraceEvent, host_name, is_host,
+};
 pub use read::{TraceError, parse_line, read_file, read_trace};
 pub(crate) use read::{each_line, vector};
 pub use vector::{Stamp, Vector};

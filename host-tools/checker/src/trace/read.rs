@@ -1,7 +1,7 @@
 //! Reading a trace, ours or another's. Whatever is wrong with it is one line: file, line, what.
 
 use super::{
-    event::{Course, DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent, host_name},
+    event::{Brace, Certain, Course, DEFAULT_RESOURCE, Event, Fault, NodeRef, Text, TraceEvent, host_name},
     vector::{Stamp, Vector},
 };
 use compasso_scenario::hosts::Lie;
@@ -186,17 +186,7 @@ fn event(map: &mut Map<String, Value>, node: NodeRef) -> Result<Event, String> {
             error_us: required(map, "error_us", Value::as_u64)?,
             bound_us: optional(map, "bound_us", Value::as_u64)?,
             source: optional(map, "source", as_source)?,
-            course: match optional(map, "rate_ppb", Value::as_i64)? {
-                Some(rate_ppb) => Some(Course {
-                    rate_ppb,
-                    behind_us: required(map, "behind_us", Value::as_i64)?,
-                    ahead_us: required(map, "ahead_us", Value::as_i64)?,
-                    slow_ppb: required(map, "slow_ppb", Value::as_i64)?,
-                    fast_ppb: required(map, "fast_ppb", Value::as_i64)?,
-                    locked: required(map, "locked", Value::as_bool)?,
-                }),
-                None => None,
-            },
+            course: course(map)?,
         },
         "token" => Event::Token {
             resource: resource(map)?,
@@ -382,6 +372,34 @@ fn as_host(value: &Value) -> Option<u8> {
 
 fn as_ids(value: &Value) -> Option<Vec<u16>> {
     value.as_array()?.iter().map(as_id).collect()
+}
+
+/// What a disciplined clock claims; older traces tell less of it.
+fn course(map: &Map<String, Value>) -> Result<Option<Course>, String> {
+    let Some(rate_ppb) = optional(map, "rate_ppb", Value::as_i64)? else { return Ok(None) };
+    let number = |key: &str| required(map, key, Value::as_i64);
+    let brace = optional(map, "leap_ppb", Value::as_i64)?
+        .map(|leap_ppb| {
+            let (behind_us, ahead_us) = (number("braced_behind_us")?, number("braced_ahead_us")?);
+            Ok::<_, String>(Brace { behind_us, ahead_us, leap_ppb })
+        })
+        .transpose()?;
+    let certain = optional(map, "certain_ppb", Value::as_i64)?
+        .map(|ppb| {
+            let (behind_us, ahead_us) = (number("certain_behind_us")?, number("certain_ahead_us")?);
+            Ok::<_, String>(Certain { behind_us, ahead_us, ppb })
+        })
+        .transpose()?;
+    Ok(Some(Course {
+        rate_ppb,
+        behind_us: number("behind_us")?,
+        ahead_us: number("ahead_us")?,
+        slow_ppb: number("slow_ppb")?,
+        fast_ppb: number("fast_ppb")?,
+        locked: required(map, "locked", Value::as_bool)?,
+        brace,
+        certain,
+    }))
 }
 
 fn required<T>(map: &Map<String, Value>, key: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T, String> {

@@ -127,6 +127,16 @@ fn fields(out: &mut String, event: &Event) {
                 number(out, "slow_ppb", course.slow_ppb);
                 number(out, "fast_ppb", course.fast_ppb);
                 number(out, "locked", course.locked);
+                if let Some(brace) = course.brace {
+                    number(out, "braced_behind_us", brace.behind_us);
+                    number(out, "braced_ahead_us", brace.ahead_us);
+                    number(out, "leap_ppb", brace.leap_ppb);
+                }
+                if let Some(certain) = course.certain {
+                    number(out, "certain_behind_us", certain.behind_us);
+                    number(out, "certain_ahead_us", certain.ahead_us);
+                    number(out, "certain_ppb", certain.ppb);
+                }
             }
         }
         Event::Token { resource, epoch, serial } => {

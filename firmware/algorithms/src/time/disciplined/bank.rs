@@ -8,10 +8,12 @@
 //!
 //! Delays: the usual one is the median beyond the shortest, which congestion moves little. Where nothing
 //! comes near the shortest any more, on both ways for minutes or on one for long, it is not congestion:
-//! the path is longer, and the envelope is redrawn where the least delays were since.
+//! the path is longer. A round trip shorter than any before proves a shorter path: crystals have no part in it.
+//! Either way the shortest delay moves and the time does not: no path moves a clock. Where one way alone came
+//! early just before, and it looked as if the crystal had leapt, that is undone.
 
-use super::fixed::times_q8;
-use super::model::{Met, Model, Usual, Wander, Way};
+use super::fixed::{Root, times_q8};
+use super::model::{GAP_Q32, Met, Model, OFFSET_MAX_Q24, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
 /// 100 and 2.
@@ -46,8 +48,14 @@ const QUIET_BOTH: u32 = 128;
 /// The same on one way. A one-way congestion may last that long and costs nothing.
 const QUIET_ONE: u32 = 1024;
 
-/// After such a gap trends are over.
-const GAP_Q32: i64 = 32 << 32;
+/// What came early is undone if so few exchanges later a shorter path is proven.
+const UNDONE_WITHIN: u32 = 32;
+
+/// So many round trips show which is the shortest.
+const TRIPS: u32 = 256;
+
+/// A path is not shorter by less, µs.
+const TRIP_MIN_US: i64 = 8;
 
 /// What is known of one way's delays beyond the shortest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +76,8 @@ impl Delays {
     fn usual(&self) -> Usual {
         let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
         // Three quarters of what delays that fade exponentially demand: where all are alike likely, it would be half.
-        Usual { delay_q8, inverse_q32: (3 << 38) / delay_q8, leans: self.quiet < QUIET_LEANS }
+        let inverse_q32 = Root::of(delay_q8).inverse().times_q30(3 << 8);
+        Usual { delay_q8, inverse_q32, leans: self.quiet < QUIET_LEANS }
     }
 
     fn learn(&mut self, met: &Met) {
@@ -76,7 +85,10 @@ impl Delays {
             (self.quiet, self.least_q24) = (0, i64::MAX);
         } else {
             self.quiet = self.quiet.saturating_add(1);
-            self.least_q24 = self.least_q24.min(met.delay_q24);
+            // The first ones may have come before the change.
+            if self.quiet > QUIET_LEANS {
+                self.least_q24 = self.least_q24.min(met.delay_q24);
+            }
         }
         self.learnt = self.learnt.saturating_add(1);
         if met.is_far && self.learnt > LEARNING {
@@ -115,6 +127,28 @@ pub(super) struct Bank {
     best: Best,
     there: Delays,
     back: Delays,
+    /// By how much more the way there is longer than the way back since paths changed, halved. µs, q24.
+    aside_q24: i64,
+    trips: Trips,
+    /// What was believed before something came earlier than could be, and how long ago that was.
+    before: Before,
+}
+
+/// The models at some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Before {
+    models: [Model; 3],
+    best: Best,
+    age_q32: i64,
+    /// So many exchanges more they are kept; then it was a leap.
+    kept: u32,
+}
+
+/// The shortest round trips, which no crystal has a part in. µs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Trips {
+    shortest_us: i64,
+    count: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,6 +156,20 @@ enum Best {
     Steady,
     Warming,
     Nervous,
+}
+
+impl Trips {
+    const NONE: Trips = Trips { shortest_us: i64::MAX, count: 0 };
+
+    /// By more than chance, where so much jitter is usual.
+    fn is_shorter(&self, trip_us: i64, jitter_us: u32) -> bool {
+        self.count >= TRIPS && trip_us < self.shortest_us - (i64::from(jitter_us) >> 3).max(TRIP_MIN_US)
+    }
+
+    fn learn(&mut self, trip_us: i64) {
+        self.shortest_us = self.shortest_us.min(trip_us);
+        self.count = self.count.saturating_add(1);
+    }
 }
 
 impl Bank {
@@ -134,6 +182,14 @@ impl Bank {
             best: Best::Steady,
             there: Delays::NONE,
             back: Delays::NONE,
+            aside_q24: 0,
+            trips: Trips::NONE,
+            before: Before {
+                models: [Model::new(steady, drift_ppm), Model::new(warming, drift_ppm), Model::new(nervous, drift_ppm)],
+                best: Best::Steady,
+                age_q32: 0,
+                kept: 0,
+            },
         }
     }
 
@@ -154,6 +210,11 @@ impl Bank {
         (least.min(least_warming), most.max(most_warming))
     }
 
+    /// The usual delays beyond the shortest, there and back, µs.
+    pub(super) fn usual_us(&self) -> (i64, i64) {
+        (i64::from(self.there.usual_q8 >> 8), i64::from(self.back.usual_q8 >> 8))
+    }
+
     /// The crystal behaves as the steadiest hypothesis says.
     pub(super) fn is_steady(&self) -> bool {
         self.best == Best::Steady
@@ -171,6 +232,7 @@ impl Bank {
         // At first half of the round trip counts as jitter: too little trust costs a while, too much much longer.
         let usual_q8 = (rtt_us << 7).clamp(i64::from(USUAL_MIN_Q8), i64::from(USUAL_MAX_Q8)) as u32;
         (self.there, self.back) = (Delays { usual_q8, ..Delays::NONE }, Delays { usual_q8, ..Delays::NONE });
+        (self.aside_q24, self.trips, self.before.kept) = (0, Trips::NONE, 0);
     }
 
     /// Time began with this crystal: who follows it continues its rate.
@@ -186,22 +248,31 @@ impl Bank {
     /// The zero from which offsets count moves forward by whole microseconds.
     pub(super) fn rebase(&mut self, by_us: i64) {
         self.all().into_iter().for_each(|model| model.offset_q24 -= by_us << 24);
+        if self.before.kept > 0 {
+            self.before.models.iter_mut().for_each(|model| model.offset_q24 -= by_us << 24);
+        }
     }
 
     /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below.
     pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> Touched {
         let (there, back) = (self.there.usual(), self.back.usual());
         let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
+        for model in self.all() {
+            model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
+            model.pass(dt_q32);
+        }
+        self.before.age_q32 = self.before.age_q32.saturating_add(dt_q32);
+        self.before.kept = self.before.kept.saturating_sub(1);
+        let believed = [self.steady, self.warming, self.nervous];
+        if self.trips.is_shorter(above_us - below_us, self.there.usual_q8.saturating_add(self.back.usual_q8) >> 8) {
+            self.shorten(above_us - below_us);
+        }
+        self.trips.learn(above_us - below_us);
+        let (above_q24, below_q24) = ((above_us << 24) - self.aside_q24, (below_us << 24) - self.aside_q24);
         let best = self.best;
         let [steady, warming, nervous] = self.all().map(|model| {
-            model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
-            if dt_q32 > GAP_Q32 {
-                model.coast(dt_q32);
-            } else {
-                model.predict(dt_q32);
-            }
-            let met_there = model.bound(Way::There, above_us << 24, &there);
-            (met_there, model.bound(Way::Back, -(below_us << 24), &back))
+            let met_there = model.bound(Way::There, above_q24, &there);
+            (met_there, model.bound(Way::Back, -below_q24, &back))
         });
         let (met_there, met_back) = match best {
             Best::Steady => steady,
@@ -212,7 +283,45 @@ impl Bank {
         self.back.learn(&met_back);
         self.choose();
         self.redraw_if_quiet();
-        Touched { is_near: met_there.is_near || met_back.is_near, is_leap: met_there.is_early || met_back.is_early }
+        let is_leap = met_there.is_early || met_back.is_early;
+        if is_leap {
+            // The one that is to catch up.
+            self.nervous.doubt_rate();
+        }
+        if is_leap && self.before.kept == 0 {
+            self.before = Before { models: believed, best, age_q32: 0, kept: UNDONE_WITHIN };
+        }
+        Touched { is_near: met_there.is_near || met_back.is_near, is_leap }
+    }
+
+    /// A round trip shorter than any before proves a shorter path, which moves no clock. What one way alone seemed to
+    /// say just before is undone.
+    fn shorten(&mut self, trip_us: i64) {
+        if self.before.kept > 0 {
+            [self.steady, self.warming, self.nervous] = self.before.models;
+            self.best = self.before.best;
+            let age_q32 = self.before.age_q32;
+            self.all().into_iter().for_each(|model| model.pass(age_q32));
+            self.before.kept = 0;
+        }
+        // The shortest path there is has ways that are alike.
+        self.aside_q24 = 0;
+        let half_q24 = (trip_us - self.trips.shortest_us) << 23;
+        self.all().into_iter().for_each(|model| model.lengthen(half_q24, half_q24));
+    }
+
+    /// The shortest delays have changed by so much. Paths move no clock: where time is, the rate tells.
+    fn lengthen(&mut self, there_q24: i64, back_q24: i64) {
+        let delay_q24 = (there_q24 + back_q24) >> 1;
+        let aside_q24 = self.aside_q24 + ((there_q24 - back_q24) >> 1);
+        self.aside_q24 = aside_q24.clamp(-OFFSET_MAX_Q24, OFFSET_MAX_Q24);
+        self.all().into_iter().for_each(|model| model.lengthen(delay_q24, delay_q24 >> 3));
+        self.trips.shortest_us = self.best().delay_q24 >> 23;
+        // What is less than a few of so many exchanges tell is no asymmetry.
+        let blur_q24 = i64::from(self.there.usual_q8.saturating_add(self.back.usual_q8)) << 11;
+        if self.aside_q24.abs() < blur_q24 {
+            self.aside_q24 = 0;
+        }
     }
 
     fn choose(&mut self) {
@@ -236,7 +345,7 @@ impl Bank {
         }
         let least = |delays: &Delays| if delays.quiet >= QUIET_BOTH { delays.least_q24.max(0) } else { 0 };
         let (there, back) = (least(&self.there), least(&self.back));
-        self.all().into_iter().for_each(|model| model.redraw((there - back) / 2, (there + back) / 2));
+        self.lengthen(there, back);
         for delays in [&mut self.there, &mut self.back] {
             (delays.quiet, delays.least_q24, delays.learnt) = (0, i64::MAX, 0);
         }

@@ -13,13 +13,14 @@
 
 use super::{
     CHANGE_PPB, DRIFT_DEFAULT_PPM, DRIFT_MAX_PPM, Disciplined, Exchange, FAR_MAX_US, LOCK_EXCHANGES, Role, SIZE_MAX,
-    STEP_MIN_US, Taken,
+    STEP_MIN_US, Taken, WATCHED_S,
+    claim::{ahead_us, behind_us, signed, whole},
     fixed::{mul, seconds_q32},
     shown::Shown,
     since_us,
     sources::agreed,
 };
-use compasso_wire::{ClusterTime, Duration, Instant, Interval, limits::HOSTS_MAX};
+use compasso_wire::{ClusterTime, Duration, Instant, Interval, limits::HOSTS_MAX, telemetry::Course};
 use heapless::Vec;
 
 /// So many sources are asked at most.
@@ -32,39 +33,92 @@ const FIRST_EXCHANGES: u32 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Agreement {
     at: Instant,
-    earliest_us: i64,
-    latest_us: i64,
-    /// The earlier end moves at least so fast against the hardware clock, the later one at most.
-    slow_ppb: i64,
-    fast_ppb: i64,
+    narrow: Ends,
+    certain: Ends,
+    pace: Pace,
 }
 
-impl Agreement {
-    /// Its ends and rates after a while without another one: the doubt about a rate grows, up to `limit_ppb`.
-    fn carried(&self, now: Instant, limit_ppb: i64) -> Agreement {
-        let span_q32 = seconds_q32(since_us(now, self.at).max(0) as u64);
-        let doubt_ppb = mul::<32>(span_q32, i64::from(CHANGE_PPB));
-        // Nanoseconds; on the way the doubt is half of what it is at the end.
-        let moved_ns = |ppb: i64| mul::<32>(span_q32, ppb.clamp(-limit_ppb, limit_ppb));
-        let slow_ns = moved_ns(self.slow_ppb.saturating_sub(doubt_ppb / 2));
-        let fast_ns = moved_ns(self.fast_ppb.saturating_add(doubt_ppb / 2));
-        Agreement {
-            at: now,
-            earliest_us: self.earliest_us.saturating_add(slow_ns.div_euclid(1000) - 1),
-            latest_us: self.latest_us.saturating_add(fast_ns.div_euclid(1000) + 2),
-            slow_ppb: self.slow_ppb.saturating_sub(doubt_ppb).max(-limit_ppb),
-            fast_ppb: self.fast_ppb.saturating_add(doubt_ppb).min(limit_ppb),
+/// Two ends of an interval, µs ahead of the hardware time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ends {
+    earliest_us: i64,
+    latest_us: i64,
+}
+
+/// How fast ends move against the hardware clock, in parts per billion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pace {
+    /// The earlier end of the narrow interval at least, the later one at most,
+    slow: i64,
+    fast: i64,
+    /// and by such a leap on top of it.
+    leap: i64,
+    /// Both of the certain interval at most.
+    certain: i64,
+}
+
+impl Ends {
+    fn of(at: Instant, earliest: ClusterTime, latest: ClusterTime) -> Ends {
+        let from = |time: ClusterTime| time.0.wrapping_sub(at.0 as i64);
+        Ends { earliest_us: from(earliest), latest_us: from(latest) }
+    }
+
+    /// Moved by so many nanoseconds, and widened by what rounding hides.
+    fn moved(&self, earlier_ns: i64, later_ns: i64) -> Ends {
+        Ends {
+            earliest_us: self.earliest_us.saturating_add(earlier_ns.div_euclid(1000) - 1),
+            latest_us: self.latest_us.saturating_add(later_ns.div_euclid(1000) + 2),
         }
     }
 
-    fn of(at: Instant, earliest: ClusterTime, latest: ClusterTime, slow_ppb: i64, fast_ppb: i64) -> Agreement {
-        let from = |time: ClusterTime| time.0.wrapping_sub(at.0 as i64);
-        Agreement { at, earliest_us: from(earliest), latest_us: from(latest), slow_ppb, fast_ppb }
+    fn around(&self, at: Instant, best: ClusterTime) -> Interval {
+        let at = |offset_us: i64| ClusterTime((at.0 as i64).wrapping_add(offset_us));
+        Interval { earliest: at(self.earliest_us).min(best), best, latest: at(self.latest_us).max(best) }
     }
+}
 
-    fn ends(&self) -> (ClusterTime, ClusterTime) {
-        let at = |offset_us: i64| ClusterTime((self.at.0 as i64).wrapping_add(offset_us));
-        (at(self.earliest_us), at(self.latest_us))
+impl Pace {
+    /// The widest of all these servos'.
+    fn of<'s>(servos: impl Iterator<Item = &'s Disciplined>) -> Pace {
+        let none = Pace { slow: i64::MAX, fast: i64::MIN, leap: 0, certain: 0 };
+        servos.fold(none, |widest, servo| {
+            let (slow, fast) = servo.bound_ppb();
+            Pace {
+                slow: widest.slow.min(slow),
+                fast: widest.fast.max(fast),
+                leap: widest.leap.max(servo.bears_ppb() + 1),
+                certain: widest.certain.max(servo.certain_ppb()),
+            }
+        })
+    }
+}
+
+impl Agreement {
+    /// After a while without another one: the doubt about a rate grows, and unwatched it may have leapt to any within
+    /// `limit_ppb`.
+    fn carried(&self, now: Instant, limit_ppb: i64) -> Agreement {
+        let span_us = since_us(now, self.at).max(0) as u64;
+        let span_q32 = seconds_q32(span_us);
+        let unwatched_q32 = seconds_q32(span_us.saturating_sub(u64::from(WATCHED_S) * 1_000_000));
+        let doubt_ppb = mul::<32>(span_q32, i64::from(CHANGE_PPB));
+        // Nanoseconds; on the way the doubt is half of what it is at the end.
+        let widened_ns = |outwards_ppb: i64| {
+            let ppb = outwards_ppb.saturating_add(doubt_ppb / 2).min(limit_ppb);
+            let room_ppb = limit_ppb - ppb;
+            let leap_ppb = self.pace.leap.min(room_ppb);
+            mul::<32>(span_q32, ppb + leap_ppb) + mul::<32>(unwatched_q32, room_ppb - leap_ppb)
+        };
+        let certain_ns = mul::<32>(span_q32, self.pace.certain);
+        Agreement {
+            at: now,
+            narrow: self.narrow.moved(-widened_ns(-self.pace.slow), widened_ns(self.pace.fast)),
+            certain: self.certain.moved(-certain_ns, certain_ns),
+            pace: Pace {
+                slow: self.pace.slow.saturating_sub(doubt_ppb).max(-limit_ppb),
+                fast: self.pace.fast.saturating_add(doubt_ppb).min(limit_ppb),
+                ..self.pace
+            },
+        }
     }
 }
 
@@ -89,7 +143,7 @@ impl Ensemble {
     /// A clock that was never set, of one source, on a crystal that is at most `drift_ppm` off; so is the reference's.
     #[must_use]
     pub const fn new(drift_ppm: u32) -> Ensemble {
-        let capped_ppm = if drift_ppm > DRIFT_MAX_PPM { DRIFT_MAX_PPM } else { drift_ppm };
+        let capped_ppm = if drift_ppm > DRIFT_MAX_PPM { DRIFT_MAX_PPM } else { drift_ppm } as i64;
         Ensemble {
             servos: [Disciplined::new(drift_ppm), Disciplined::new(drift_ppm), Disciplined::new(drift_ppm)],
             sources: 1,
@@ -97,8 +151,16 @@ impl Ensemble {
             is_locked: false,
             agreement: None,
             is_false: [false; SOURCES_MAX],
-            limit_ppb: 2000 * capped_ppm as i64,
+            // A second of the slower crystal is longer than one.
+            limit_ppb: 2000 * capped_ppm + 4 * capped_ppm * capped_ppm / 1000 + 1,
         }
+    }
+
+    /// The same where the references' clocks and this crystal part by up to `ppm`: see [`Disciplined::parting_by`].
+    #[must_use]
+    pub fn parting_by(mut self, ppm: u32) -> Ensemble {
+        self.servos = self.servos.map(|servo| servo.parting_by(ppm));
+        self
     }
 
     /// Takes the stamps of one exchange with this source, by its number.
@@ -128,13 +190,42 @@ impl Ensemble {
         self.shown.read(now).map(|(shown_us, _)| ClusterTime(shown_us))
     }
 
-    /// Where the references' time lies, if more than half of them tell it.
+    /// Where the references' time lies, if more than half of them tell it: see [`Disciplined::interval`].
     #[must_use]
     pub fn interval(&self, now: Instant) -> Option<Interval> {
         let best = self.read(now)?;
         let Some(agreement) = self.agreement else { return self.first().interval(now) };
-        let (earliest, latest) = agreement.carried(now, self.limit_ppb).ends();
-        Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
+        Some(agreement.carried(now, self.limit_ppb).narrow.around(now, best))
+    }
+
+    /// The same for certain, whatever the crystals do within what is declared: see [`Disciplined::certain`].
+    #[must_use]
+    pub fn certain(&self, now: Instant) -> Option<Interval> {
+        let best = self.read(now)?;
+        let Some(agreement) = self.agreement else { return self.first().certain(now) };
+        Some(agreement.carried(now, self.limit_ppb).certain.around(now, best))
+    }
+
+    /// Both intervals from now on, until the next exchange.
+    #[must_use]
+    pub fn course(&self, now: Instant) -> Option<Course> {
+        let Some(agreement) = self.agreement else { return self.first().course(now) };
+        let Pace { slow, fast, leap, certain: certain_ppb } = agreement.carried(now, self.limit_ppb).pace;
+        let (narrow, certain) = (self.interval(now)?, self.certain(now)?);
+        Some(Course {
+            rate_ppb: signed(self.rate_ppb()?),
+            behind_us: whole(behind_us(&narrow)),
+            ahead_us: whole(ahead_us(&narrow)),
+            slow_ppb: signed(slow),
+            fast_ppb: signed(fast),
+            locked: self.is_locked,
+            braced_behind_us: signed(behind_us(&narrow)),
+            braced_ahead_us: signed(ahead_us(&narrow)),
+            leap_ppb: signed(leap),
+            certain_behind_us: whole(behind_us(&certain)),
+            certain_ahead_us: whole(ahead_us(&certain)),
+            certain_ppb: whole(certain_ppb),
+        })
     }
 
     /// How much faster the references run than this crystal, in parts per billion.
@@ -142,15 +233,6 @@ impl Ensemble {
     pub fn rate_ppb(&self) -> Option<i64> {
         let rates = self.trusted().filter_map(|(_, servo)| servo.rate_ppb());
         median(&rates.collect::<Vec<_, SOURCES_MAX>>())
-    }
-
-    /// How fast the ends of the interval move against the hardware clock from now on, in parts per billion: the
-    /// earlier one at least, the later one at most, before doubt grows by [`CHANGE_PPB`] a second up to twice the drift.
-    #[must_use]
-    pub fn bound_ppb(&self, now: Instant) -> (i64, i64) {
-        let Some(agreement) = self.agreement else { return self.first().bound_ppb() };
-        let carried = agreement.carried(now, self.limit_ppb);
-        (carried.slow_ppb, carried.fast_ppb)
     }
 
     /// What the clock has yet to make up for, either way.
@@ -218,11 +300,14 @@ impl Ensemble {
         }
         self.shown = self.first().shown;
         if sources > 1 {
-            let first = self.first().interval(now).map(|within| {
-                let (slow_ppb, fast_ppb) = self.first().bound_ppb();
-                Agreement::of(now, within.earliest, within.latest, slow_ppb, fast_ppb)
+            let first = self.first();
+            let alone = first.interval(now).zip(first.certain(now)).map(|(narrow, certain)| Agreement {
+                at: now,
+                narrow: Ends::of(now, narrow.earliest, narrow.latest),
+                certain: Ends::of(now, certain.earliest, certain.latest),
+                pace: Pace::of(core::iter::once(first)),
             });
-            self.agreement = self.agreement.or(first);
+            self.agreement = self.agreement.or(alone);
         }
         self.sources = sources.clamp(1, SOURCES_MAX);
         self.is_false = [false; SOURCES_MAX];
@@ -290,15 +375,19 @@ impl Ensemble {
 
     /// Looks for another agreement; false if there is none.
     fn agree(&mut self, now: Instant) -> bool {
-        let Some(agreed) = self.agreed(|servo| servo.bounds(now)) else { return false };
+        let narrow_of = |servo: &Disciplined| servo.ends(now, |age_q32| servo.bound.narrow(age_q32));
+        let certain_of = |servo: &Disciplined| servo.ends(now, |age_q32| servo.bound.certain(age_q32));
+        let (Some(narrow), Some(certain)) = (self.agreed(narrow_of), self.agreed(certain_of)) else { return false };
         for (servo, is_false) in self.servos.iter().zip(&mut self.is_false).take(self.sources) {
-            let (earliest, latest) = servo.bounds(now);
-            *is_false = servo.is_heard() && (latest < agreed.earliest || agreed.latest < earliest);
+            let (earliest, latest) = narrow_of(servo);
+            *is_false = servo.is_heard() && (latest < narrow.earliest || narrow.latest < earliest);
         }
-        let rates = self.heard().map(Disciplined::bound_ppb);
-        let (slow_ppb, fast_ppb) =
-            rates.fold((i64::MAX, i64::MIN), |(slow, fast), (slowest, fastest)| (slow.min(slowest), fast.max(fastest)));
-        self.agreement = Some(Agreement::of(now, agreed.earliest, agreed.latest, slow_ppb, fast_ppb));
+        self.agreement = Some(Agreement {
+            at: now,
+            narrow: Ends::of(now, narrow.earliest, narrow.latest),
+            certain: Ends::of(now, certain.earliest, certain.latest),
+            pace: Pace::of(self.heard()),
+        });
         true
     }
 
@@ -338,9 +427,9 @@ impl Ensemble {
     /// How far ahead of `shown_us` the clock is to be: no farther than what is agreed on.
     fn within(&self, at: Instant, shown_us: i64, ahead_q24: i64) -> i64 {
         let Some(agreement) = self.agreement else { return ahead_q24 };
-        let (earliest, latest) = agreement.carried(at, self.limit_ppb).ends();
-        let ahead = |end: ClusterTime| far(end.0.wrapping_sub(shown_us)) << 24;
-        ahead_q24.max(ahead(earliest)).min(ahead(latest))
+        let Ends { earliest_us, latest_us } = agreement.carried(at, self.limit_ppb).narrow;
+        let ahead = |end_us: i64| far((at.0 as i64).wrapping_add(end_us).wrapping_sub(shown_us)) << 24;
+        ahead_q24.max(ahead(earliest_us)).min(ahead(latest_us))
     }
 }
 

@@ -131,7 +131,7 @@ fn of_one_source_the_clock_is_its_servos_to_the_last_bit() {
             assert_eq!(servo.read(now), clock.read(now));
             assert_eq!(servo.interval(now), clock.interval(now));
             assert_eq!(servo.pending_us(now), clock.pending_us(now));
-            assert_eq!(servo.bound_ppb(), clock.bound_ppb(now));
+            assert_eq!((servo.certain(now), servo.course(now)), (clock.certain(now), clock.course(now)));
         }
         assert_eq!((servo.rate_ppb(), servo.next_in()), (clock.rate_ppb(), clock.next_in(0)));
         let is = (servo.is_set(), servo.is_locked(), servo.is_fit());
@@ -145,7 +145,16 @@ fn of_one_source_the_clock_is_its_servos_to_the_last_bit() {
 fn proves(at: u64, least_us: i64, most_us: i64) -> Exchange {
     let took = (most_us - least_us) as u64;
     let time = ClusterTime(at as i64 + most_us);
-    Exchange { asked: Instant(at), received: time, answered: time, arrived: Instant(at + took), error_us: 0 }
+    let (asked, arrived) = (Instant(at), Instant(at + took));
+    Exchange { asked, received: time, answered: time, arrived, error_us: 0, certain_us: 0 }
+}
+
+/// The same from one source, as often as it takes to set a clock.
+fn says(clock: &mut Ensemble, source: usize, at: u64, least_us: i64, most_us: i64) {
+    for time in 0..4 {
+        assert!(!clock.is_set(), "three answers of most sources set no clock");
+        clock.exchange(source, &proves(at + time * 1000, least_us, most_us));
+    }
 }
 
 fn holds(clock: &Ensemble, now: u64, us: i64) -> bool {
@@ -157,25 +166,25 @@ fn holds(clock: &Ensemble, now: u64, us: i64) -> bool {
 fn nobody_is_believed_alone_and_of_two_one_may_be_the_liar() {
     let mut clock = Ensemble::default();
     clock.hand_over(Instant(0), SOURCES);
-    clock.exchange(1, &proves(10_000, 5_400, 5_500));
+    says(&mut clock, 1, 10_000, 5_400, 5_500);
     assert_eq!(clock.read(Instant(20_000)), None, "one of three proves nothing");
-    clock.exchange(0, &proves(30_000, 5_000, 5_100));
+    says(&mut clock, 0, 30_000, 5_000, 5_100);
     assert_eq!(clock.read(Instant(40_000)), None, "these two contradict each other");
     let mut second = clock.clone();
     // The third agrees with both, a little: the truth may be in either of them, but not outside of both.
-    second.exchange(2, &proves(50_000, 5_090, 5_410));
+    says(&mut second, 2, 50_000, 5_090, 5_410);
     for us in [5_090, 5_100, 5_400, 5_410] {
         assert!(holds(&second, 60_000, us), "{us}");
     }
     assert_eq!(second.falsetickers(), [false; SOURCES]);
-    clock.exchange(2, &proves(50_000, 5_050, 5_150));
+    says(&mut clock, 2, 50_000, 5_050, 5_150);
     assert!(holds(&clock, 60_000, 5_075) && !holds(&clock, 60_000, 5_450));
     assert_eq!(clock.falsetickers(), [false, true, false]);
 
     let mut clock = Ensemble::default();
     clock.hand_over(Instant(0), SOURCES);
-    clock.exchange(0, &proves(10_000, 5_000, 5_100));
-    clock.exchange(1, &proves(30_000, 5_090, 5_190));
+    says(&mut clock, 0, 10_000, 5_000, 5_100);
+    says(&mut clock, 1, 30_000, 5_090, 5_190);
     for us in [5_000, 5_095, 5_190] {
         assert!(holds(&clock, 50_000, us), "{us}: either may tell the truth, as long as the third was not heard");
     }
@@ -300,6 +309,7 @@ fn wild_exchanges_with_wild_sources_never_panic() {
             answered: ClusterTime(received.wrapping_add(handling)),
             arrived: Instant(asked.wrapping_add(handling as u64 + (random.next() >> (43 + r % 20)))),
             error_us: random.next() as u32 >> (r % 32),
+            certain_us: random.next() as u32 >> (r / 7 % 32),
         };
         let sources = clock.sources();
         if clock.exchange((r % sources as u64) as usize, &wild).refused.is_none() {
@@ -307,7 +317,8 @@ fn wild_exchanges_with_wild_sources_never_panic() {
         }
         let now = Instant(last.wrapping_add(random.next() >> (r % 64)));
         assert_eq!(clock.interval(now).is_some(), clock.is_set());
-        let (slow_ppb, fast_ppb) = clock.bound_ppb(now);
-        assert!(slow_ppb <= fast_ppb && (!clock.is_set() || clock.rate_ppb().is_some()));
+        assert_eq!(clock.certain(now).is_some(), clock.is_set());
+        assert!(clock.course(now).is_none_or(|course| course.slow_ppb <= course.fast_ppb));
+        assert!(!clock.is_set() || clock.rate_ppb().is_some());
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn mul<const SHIFT: u32>(a: i64, b: i64) -> i64 {
     scaled(a, b, SHIFT)
 }
 
-/// [`mul`] by a power of two that is not known beforehand.
+/// [`mul`] by a power of two that is not known beforehand, from 2 to 2⁶³.
 #[inline(always)]
 pub(super) fn scaled(a: i64, b: i64, shift: u32) -> i64 {
     let (x, y) = (a.unsigned_abs(), b.unsigned_abs());
@@ -28,13 +28,17 @@ pub(super) fn scaled(a: i64, b: i64, shift: u32) -> i64 {
         high = wide(x_high, y_high);
     }
     high += middle >> 32;
-    let low = (middle << 32) | (lowest & u64::from(u32::MAX));
-    let (rounded, carry) = low.overflowing_add(1 << (shift - 1));
-    high += u64::from(carry);
-    let magnitude = if high >> (shift - 1) != 0 {
+    // From here on in words, each moved by less than its width: moving a pair of them is a call.
+    let (first, second, third, fourth) = (lowest as u32, middle as u32, high as u32, (high >> 32) as u32);
+    let by = (shift - 1) & 31;
+    let (low, between, upper, beyond) =
+        if shift > 32 { (second, third, fourth, 0) } else { (first, second, third, fourth) };
+    let join = |low: u32, upper: u32| (low >> by) | ((upper << 1) << (31 - by));
+    let twice = (u64::from(join(between, upper)) << 32) | u64::from(join(low, between));
+    let magnitude = if upper >> by != 0 || beyond != 0 || twice == u64::MAX {
         i64::MAX // Also where it would have been the one more that a negative number may have.
     } else {
-        ((high << (64 - shift)) | (rounded >> shift)) as i64
+        ((twice + 1) >> 1) as i64
     };
     if (a < 0) == (b < 0) { magnitude } else { -magnitude }
 }
@@ -49,6 +53,74 @@ fn wide(a: u32, b: u32) -> u64 {
     let high = a_high * b_high + (middle >> 16) + (other >> 16);
     (u64::from(high) << 32) | u64::from((other << 16) | (lowest & 0xffff))
 }
+
+/// The upper half of a product: of `a / 2^i` and `b / 2^j`, `2^(i + j − 32)` times.
+fn high(a: u32, b: u32) -> u32 {
+    (wide(a, b) >> 32) as u32
+}
+
+/// The root of a number, and one by both, without a division: the processor has none, and these are what the models
+/// divide by. Exact to a millionth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Root {
+    /// `√value`, rounded down or one below.
+    pub root: i64,
+    /// By how much the value was moved to the left to fill 64 bits but for one at most: even.
+    shift: u32,
+    /// `1/√x`, q30, where `x` is the value moved, as a share of 2⁶⁴: from a quarter to 1.
+    inverse_root_q30: u32,
+}
+
+impl Root {
+    /// Of a number above 0.
+    pub(super) fn of(value: i64) -> Root {
+        let shift = value.leading_zeros() & !1;
+        let share_q32 = ((value as u64) << shift >> 32) as u32;
+        let guess = INVERSE_ROOTS.get((share_q32 >> 26) as usize - 16).copied().unwrap_or(u8::MAX);
+        // Newton: y(3 − xy²)/2. The guess is good to 2⁻⁶, each round doubles that.
+        let mut y_q30 = u32::from(guess) << 23;
+        for _ in 0..2 {
+            let square_q28 = high(y_q30, y_q30);
+            let off_q28 = (3 << 28) - high(share_q32, square_q28);
+            y_q30 = (wide(y_q30, off_q28) >> 29) as u32;
+        }
+        let root_q30 = u64::from(high(share_q32, y_q30));
+        let root = (root_q30 << 2) >> (shift / 2);
+        Root { root: root as i64, shift, inverse_root_q30: y_q30 }
+    }
+
+    /// `a / √value`.
+    pub(super) fn divide(&self, a: i64) -> i64 {
+        scaled(a, i64::from(self.inverse_root_q30), 62 - self.shift / 2)
+    }
+
+    /// One by the value, as a factor for [`Root::share_q30`].
+    pub(super) fn inverse(&self) -> Inverse {
+        let mantissa = (wide(self.inverse_root_q30, self.inverse_root_q30) >> 31) as u32;
+        Inverse { mantissa, shift: 63 - self.shift }
+    }
+}
+
+/// One by a number: a mantissa, and how far a product with it is to be moved for 30 fractional bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Inverse {
+    mantissa: u32,
+    shift: u32,
+}
+
+impl Inverse {
+    /// `a / value`, q30.
+    pub(super) fn times_q30(&self, a: i64) -> i64 {
+        scaled(a, i64::from(self.mantissa), self.shift)
+    }
+}
+
+/// `1/√x`, q7, in the middle of each 64th of `x` from a quarter on.
+#[rustfmt::skip]
+const INVERSE_ROOTS: [u8; 48] = [
+    252, 245, 238, 232, 226, 221, 216, 211, 207, 203, 199, 195, 192, 189, 185, 182, 180, 177, 174, 172, 169, 167, 165, 163,
+    161, 159, 157, 155, 154, 152, 150, 149, 147, 146, 144, 143, 141, 140, 139, 137, 136, 135, 134, 133, 132, 131, 130, 129,
+];
 
 /// `a` times a span in seconds, q8, for what has room for it.
 pub(super) fn times_q8(a: i64, seconds_q8: i64) -> i64 {
@@ -166,6 +238,26 @@ mod tests {
                     assert_eq!(scaled(a, b, shift), expected, "{a} · {b} / 2^{shift}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn roots_and_what_is_divided_by_them_are_exact_to_a_millionth() {
+        let mut value = 1i64;
+        while value < i64::MAX / 3 {
+            for value in [value, value + 1, value + value / 3, value * 2 - 1] {
+                let (root, exact) = (Root::of(value), (value as f64).sqrt());
+                assert!((root.root as f64 - exact).abs() <= 1.0 + exact * 1e-6, "√{value}: {root:?}");
+                for a in [1i64, -77, 1 << 20, -(1 << 40), 3 << 50] {
+                    let near = |got: i64, exact: f64| {
+                        exact.abs() > 9e18 || (got as f64 - exact).abs() <= 1.0 + exact.abs() * 1e-6
+                    };
+                    assert!(near(root.divide(a), a as f64 / exact), "{a}/√{value}: {}", root.divide(a));
+                    let shares = root.inverse().times_q30(a);
+                    assert!(near(shares, a as f64 * 2f64.powi(30) / value as f64), "{a}/{value}: {shares}");
+                }
+            }
+            value *= 2;
         }
     }
 

@@ -1,6 +1,7 @@
 //! The disciplined clock: follows a reference to microseconds over a network that jitters by hundreds.
-//! Promise: never backwards; slews by at most 500 ppm; its interval holds the reference's time whatever the
-//! asymmetry of the delays, as long as no crystal is farther off than declared or leaps (see `bound.rs`).
+//! Promise: never backwards; slews by at most 500 ppm; its certain interval holds the reference's time whatever the
+//! asymmetry of the delays, as long as no crystal is farther off than declared; so does its narrow one as long as
+//! no rate leaps by more than it bears (see `bound.rs`).
 //! Assumes four stamps an exchange, and for what it shows (not for the interval) that the shortest delays
 //! of both directions are alike.
 //!
@@ -8,7 +9,8 @@
 //! |---|---|
 //! | `model.rs` | a bound cuts the bell curve of what is possible: offset, rate, its trend, shortest delay |
 //! | `bank.rs` | three hypotheses about the crystal, the best one tells the time; usual delays; a path that changed |
-//! | `bound.rs` | the interval that is never wrong |
+//! | `bound.rs` | the two intervals: a narrow one, and one that is certain |
+//! | `claim.rs` | what the clock says of itself |
 //! | `shown.rs` | what the clock shows: straight pieces that never step back |
 //! | `sources.rs` | what most of several references agree on |
 //! | `ensemble.rs` | several references, one of which may lie: a servo each, and one clock |
@@ -16,14 +18,17 @@
 //! | `fixed.rs` | fixed-point arithmetic |
 
 use bank::Bank;
-use bound::Bound;
-use compasso_wire::{ClusterTime, Duration, Instant, Interval};
+use bound::{Bound, Stamped, Verdict};
+use compasso_wire::{ClusterTime, Duration, Instant};
 pub use ensemble::{Ensemble, SOURCES_MAX};
 use fixed::{mul, seconds_q32};
 use shown::Shown;
 
 mod bank;
 mod bound;
+#[cfg(test)]
+mod bound_tests;
+mod claim;
 pub mod counter;
 mod ensemble;
 mod fixed;
@@ -63,11 +68,17 @@ const COAST_VARIANCE_Q40: i64 = 100 << 40;
 /// A clock that is behind by more than this at its first lock is set forward, once.
 const STEP_MIN_US: i64 = 500;
 
+/// The brace is set anew every so many exchanges.
+const BRACE_EVERY: u32 = 16;
+
 /// Exchanges after which a steady crystal is asked for less often.
 const SETTLED_EXCHANGES: u32 = 600;
 
 /// A rate changes unseen by at most this much a second: so grows the doubt about it.
 pub const CHANGE_PPB: u32 = 50;
+
+/// After so long without an exchange any leap of a rate within the declared drift is reckoned with.
+pub const WATCHED_S: u32 = 8;
 
 /// Four stamps of one exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +91,10 @@ pub struct Exchange {
     pub answered: ClusterTime,
     /// `H4`: this board's hardware time when the answer came.
     pub arrived: Instant,
-    /// By how much the server's own time may be off, either way.
+    /// By how much the server's own time may be off, either way: as its narrow interval says,
     pub error_us: u32,
+    /// and as its certain one does.
+    pub certain_us: u32,
 }
 
 /// Why an exchange was not used.
@@ -156,6 +169,14 @@ impl Disciplined {
         }
     }
 
+    /// The same where the reference's clock and this crystal part by up to `ppm`, which is more than the drift of
+    /// two crystals: a reference that runs at a rate it learnt. Only the certain interval is the wider for it.
+    #[must_use]
+    pub const fn parting_by(mut self, ppm: u32) -> Disciplined {
+        self.bound = self.bound.parting_by(ppm);
+        self
+    }
+
     /// Takes the stamps of one exchange.
     pub fn exchange(&mut self, exchange: &Exchange) -> Taken {
         let rtt_us = round_trip_us(exchange);
@@ -195,39 +216,10 @@ impl Disciplined {
             .map(|(shown_us, fraction_q32)| (i128::from(shown_us) << 16) + i128::from(fraction_q32 >> 16))
     }
 
-    /// Where the reference's time lies for certain: that of the last exchange, also after a hand-over, until
-    /// the first one with the new reference.
-    #[must_use]
-    pub fn interval(&self, now: Instant) -> Option<Interval> {
-        let best = self.read(now)?;
-        if self.role == Role::Leading {
-            return Some(Interval::around(best, 0));
-        }
-        let (earliest, latest) = self.bounds(now);
-        Some(Interval { earliest: earliest.min(best), best, latest: latest.max(best) })
-    }
-
-    /// Between which times the reference is, whatever is shown.
-    fn bounds(&self, now: Instant) -> (ClusterTime, ClusterTime) {
-        let age_us = since_us(now, self.last).max(0) as u64;
-        let (above_q16, below_q16) = self.bound.after(seconds_q32(age_us));
-        let at = |offset_us: i64| ClusterTime((now.0 as i64).wrapping_add(self.zero_us).wrapping_add(offset_us));
-        // Upwards, and a microsecond more, as the hardware time is only known to one.
-        (at(below_q16 >> 16), at((above_q16 >> 16) + 2))
-    }
-
     /// How much faster the reference runs than this crystal, in parts per billion.
     #[must_use]
     pub fn rate_ppb(&self) -> Option<i64> {
         self.shown.is_set().then(|| mul::<32>(self.bank.best().rate_q32, 1000))
-    }
-
-    /// How fast the ends of the interval move against the hardware clock, in parts per billion: the earlier one
-    /// at least, the later one at most, before doubt grows by [`CHANGE_PPB`] a second up to twice the drift.
-    #[must_use]
-    pub fn bound_ppb(&self) -> (i64, i64) {
-        let (below_q32, above_q32) = self.bound.rates_q32();
-        (mul::<32>(below_q32, 1000) - 1, mul::<32>(above_q32, 1000) + 1)
     }
 
     /// What the clock has yet to make up for, either way.
@@ -363,22 +355,34 @@ impl Disciplined {
         };
         let above_us = from_zero(exchange.received, exchange.asked);
         let below_us = from_zero(exchange.answered, exchange.arrived);
-        let error_us = i64::from(exchange.error_us) + 1; // Stamps are whole microseconds.
-        let span_q32 = seconds_q32(since_us(exchange.arrived, exchange.asked) as u64);
-        let contradicts = self.bound.exchange(gap_q32, above_us + error_us, below_us - error_us, span_q32);
-        if contradicts {
-            self.begin(exchange, rtt_us);
-            self.bank.doubt_rate();
-            return self.take(exchange, rtt_us, 0) || contradicts;
+        let stamped = Stamped {
+            above_us,
+            below_us,
+            // Stamps are whole microseconds.
+            error_us: i64::from(exchange.error_us) + 1,
+            certain_us: i64::from(exchange.certain_us) + 1,
+            span_q32: seconds_q32(since_us(exchange.arrived, exchange.asked) as u64),
+        };
+        let mut contradicted = false;
+        match self.bound.exchange(gap_q32, &stamped) {
+            Verdict::Agrees => {}
+            Verdict::RateLeapt => {
+                self.bank.doubt_rate();
+                contradicted = true;
+            }
+            Verdict::Contradicts => {
+                self.begin(exchange, rtt_us);
+                self.bank.doubt_rate();
+                self.take(exchange, rtt_us, 0);
+                return true;
+            }
         }
         let touched = self.bank.exchange(gap_q32, above_us, below_us);
         if touched.is_near {
             self.proven = exchange.arrived;
         }
         if touched.is_leap {
-            // What was carried at the old rate may be wrong by now: only this exchange is believed.
-            self.bound.forget();
-            self.bound.exchange(0, above_us + error_us, below_us - error_us, span_q32);
+            self.bound.doubt();
         }
         self.last = exchange.arrived;
         self.exchanges = self.exchanges.saturating_add(1);
@@ -389,13 +393,19 @@ impl Disciplined {
         let (least_q32, most_q32) = self.bank.rate_within();
         let unproven_q32 = seconds_q32(since_us(self.last, self.proven) as u64);
         self.bound.tell_rate(least_q32, most_q32, unproven_q32);
-        false
+        if self.exchanges.is_multiple_of(BRACE_EVERY) {
+            let (there_us, back_us) = self.bank.usual_us();
+            self.bound.brace(there_us, back_us);
+        }
+        contradicted
     }
 
     /// Bends what is shown towards what is known.
     fn show(&mut self, arrived: Instant) {
         let best = self.bank.best();
-        let (rate_q32, offset_q24) = (best.rate_q32, best.offset_q24);
+        // Who follows a clock that runs at a learnt rate relies on how far that may be from its crystal's.
+        let rate_q32 = self.bound.confine(best.rate_q32);
+        let offset_q24 = best.offset_q24;
         let locks = self.exchanges >= LOCK_EXCHANGES && best.rate_variance_q40() <= LOCK_VARIANCE_Q40;
         let begins = Shown::begins(arrived);
         let Some((shown_us, fraction_q32)) = self.shown.read(begins) else { return };

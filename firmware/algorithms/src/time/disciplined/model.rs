@@ -14,7 +14,7 @@
 //! says that crystals wander (the noises below). Both directions share `d`: once the long run has shown
 //! it, each direction tells the time by itself, and the one that jitters less tells it better.
 
-use super::fixed::{ONE_Q16, TAIL_MAX, Tail, mul, scaled, times_q8};
+use super::fixed::{ONE_Q16, Root, TAIL_MAX, Tail, mul, times_q8};
 
 /// How a crystal wanders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,9 @@ pub(super) struct Wander {
     /// Variance that the change of the rate gains a second, (µs/s²)²/s. q48. None: the rate has no trend.
     pub trend_q48: i64,
 }
+
+/// After such a gap trends are over.
+pub(super) const GAP_Q32: i64 = 32 << 32;
 
 /// A trend is forgotten within about so many seconds: 2¹⁰.
 const TREND_S_LOG2: u32 = 10;
@@ -37,6 +40,9 @@ const ROUNDING_Q24: i64 = (1 << 24) / 6;
 /// A delay beyond so many usual ones says that the network was busy, and nothing else.
 const FAR: i64 = 6;
 
+/// A bound so many deviations outside of what is believed cuts nothing off: a ten-thousandth of one.
+const CUTS: i64 = 4;
+
 /// A bound so many deviations inside of what was believed is no chance.
 const EARLY: i64 = 6;
 
@@ -47,7 +53,7 @@ const VARIANCE_MAX_Q24: i64 = 1 << 58;
 const RATE_VARIANCE_MAX_Q40: i64 = 1 << 60;
 
 /// No offset or delay is greater: an hour, µs. q24.
-const OFFSET_MAX_Q24: i64 = 1 << 56;
+pub(super) const OFFSET_MAX_Q24: i64 = 1 << 56;
 /// No two crystals part faster: 2000 ppm. µs/s, q32.
 const RATE_MAX_Q32: i64 = 2000 << 32;
 /// No rate changes faster: 1 ppm in a second. µs/s², q36.
@@ -117,13 +123,14 @@ pub(super) struct Model {
     dd: i64, // q24
 }
 
-/// The covariances of all four with the bounded sum, and its own variance.
+/// The covariances of all four with the bounded sum, its own variance, and the root of that.
 struct Seen {
     offset: i64,
     rate: i64,
     trend: i64,
     delay: i64,
     variance_q24: i64,
+    root_q12: Root,
 }
 
 impl Model {
@@ -172,13 +179,10 @@ impl Model {
         self.merit_q16 = 0;
     }
 
-    /// The path has changed: moves `θ` and `d`, and doubts both by as much.
-    pub(super) fn redraw(&mut self, offset_q24: i64, delay_q24: i64) {
-        self.offset_q24 += offset_q24;
-        self.delay_q24 += delay_q24;
-        let doubt = mul::<28>(delay_q24, delay_q24);
-        self.tt = self.tt.saturating_add(doubt).min(VARIANCE_MAX_Q24);
-        self.dd = self.dd.saturating_add(doubt).min(VARIANCE_MAX_Q24);
+    /// The path has changed: moves `d`, and doubts it.
+    pub(super) fn lengthen(&mut self, delay_q24: i64, doubt_q24: i64) {
+        self.delay_q24 = (self.delay_q24 + delay_q24).clamp(0, OFFSET_MAX_Q24);
+        self.dd = self.dd.saturating_add(mul::<24>(doubt_q24, doubt_q24)).min(VARIANCE_MAX_Q24);
     }
 
     /// The reference's rate is this crystal's, to 1 ppm.
@@ -198,12 +202,21 @@ impl Model {
 
     /// The rate, and so many deviations of it, µs/s. q32.
     pub(super) fn rate_within(&self, deviations: i64) -> (i64, i64) {
-        let deviation_q32 = self.rr.max(0).isqrt() << 12;
+        let deviation_q32 = Root::of(self.rr.max(1)).root << 12;
         (self.rate_q32 - deviations * deviation_q32, self.rate_q32 + deviations * deviation_q32)
     }
 
+    /// Lets `dt` pass, however long.
+    pub(super) fn pass(&mut self, dt_q32: i64) {
+        if dt_q32 > GAP_Q32 {
+            self.coast(dt_q32);
+        } else {
+            self.predict(dt_q32);
+        }
+    }
+
     /// Lets `dt` pass: at most half a minute, as trends do not outlast more.
-    pub(super) fn predict(&mut self, dt_q32: i64) {
+    fn predict(&mut self, dt_q32: i64) {
         let dt_q8 = dt_q32 >> 24;
         let has_trend = self.wander.trend_q48 != 0;
         // θ += r·dt
@@ -249,7 +262,7 @@ impl Model {
     }
 
     /// A long time without a word: the trend is over, `dt` passes, the noise of the rate adds up.
-    pub(super) fn coast(&mut self, dt_q32: i64) {
+    fn coast(&mut self, dt_q32: i64) {
         (self.trend_q36, self.tc, self.rc, self.cd) = (0, 0, 0, 0);
         let wander = self.wander;
         self.wander.trend_q48 = 0;
@@ -272,12 +285,14 @@ impl Model {
     fn see(&self, way: Way) -> Seen {
         let signed = |value: i64| if way == Way::There { value } else { -value };
         let (offset, delay) = (signed(self.tt) + self.td, signed(self.td) + self.dd);
+        let variance_q24 = (signed(offset) + delay).max(0) + ROUNDING_Q24;
         Seen {
             offset,
             rate: signed(self.tr) + self.rd,
             trend: signed(self.tc) + self.cd,
             delay,
-            variance_q24: (signed(offset) + delay).max(0) + ROUNDING_Q24,
+            variance_q24,
+            root_q12: Root::of(variance_q24),
         }
     }
 
@@ -287,11 +302,9 @@ impl Model {
         let expected = if way == Way::There { self.offset_q24 } else { -self.offset_q24 } + self.delay_q24;
         let delay_q24 = bound_q24 - expected;
         let usual_q24 = usual.delay_q8 << 16;
-        let is_beyond = |q24: i64, deviations: i64| {
-            let whole = (q24 >> 12).clamp(0, i64::from(u32::MAX >> 1));
-            q24 > 0 && whole * whole > (deviations * deviations).saturating_mul(seen.variance_q24)
-        };
-        let is_near = !is_beyond(delay_q24 - usual_q24 / 4, 3);
+        let deviation_q24 = seen.root_q12.root << 12;
+        let is_beyond = |q24: i64, deviations: i64| q24 > deviations * deviation_q24;
+        let is_near = !is_beyond(delay_q24 - (usual_q24 >> 2), 3);
         let is_far = is_beyond(delay_q24 - FAR * usual_q24, 6);
         let is_early = is_beyond(-delay_q24, EARLY);
         if is_far {
@@ -300,7 +313,7 @@ impl Model {
         }
         let inverse_q32 = if usual.leans { usual.inverse_q32 } else { 0 };
         let lean_q24 = mul::<32>(seen.variance_q24, inverse_q32);
-        if is_beyond(delay_q24 - lean_q24, TAIL_MAX) {
+        if is_beyond(delay_q24 - lean_q24, CUTS) {
             // Nothing is cut off; what is there leans.
             self.lean(&seen, inverse_q32);
             self.merit_q16 += mul::<40>(lean_q24 / 2 - delay_q24, inverse_q32);
@@ -320,8 +333,8 @@ impl Model {
     }
 
     fn cut(&mut self, seen: &Seen, delay_q24: i64, lean_q24: i64, inverse_q32: i64) {
-        let deviation_q12 = seen.variance_q24.isqrt().max(1);
-        let alpha_q12 = (delay_q24 - lean_q24) / deviation_q12;
+        let deviation_q12 = seen.root_q12.root.max(1);
+        let alpha_q12 = seen.root_q12.divide(delay_q24 - lean_q24);
         let (moved_q24, narrowed_q16, merit_q16);
         if alpha_q12 > -TAIL_MAX << 12 {
             let tail = Tail::at(alpha_q12);
@@ -333,7 +346,7 @@ impl Model {
             moved_q24 = delay_q24 - (deviation_q12 << 24) / -alpha_q12;
             let alpha_q6 = (-alpha_q12 >> 6).min(1 << 20);
             narrowed_q16 = ONE_Q16 - (ONE_Q16 << 12) / (alpha_q6 * alpha_q6).max(1);
-            let out_q12 = (delay_q24 / deviation_q12).clamp(-COST_MAX_Q16, COST_MAX_Q16);
+            let out_q12 = seen.root_q12.divide(delay_q24).clamp(-COST_MAX_Q16, COST_MAX_Q16);
             merit_q16 = -((out_q12 * out_q12) >> 9);
         }
         self.merit_q16 += merit_q16.clamp(-COST_MAX_Q16, COST_MAX_Q16);
@@ -342,16 +355,16 @@ impl Model {
 
     /// Moves the means and narrows the variances, each as far as it goes with what was cut.
     fn apply(&mut self, seen: &Seen, moved_q24: i64, narrowed_q16: i64) {
-        // One by the variance, as a mantissa of 32 bits: the gains below have 6 bits more than their means.
-        let zeros = seen.variance_q24.leading_zeros();
-        let mantissa = ((seen.variance_q24 as u64) << zeros) >> 32;
-        let inverse = (i64::MAX as u64 / mantissa.max(1)) as i64;
-        let gain = |covariance: i64| scaled(covariance, inverse, 65 - zeros);
-        let (go, gr, gc, gd) = (gain(seen.offset), gain(seen.rate), gain(seen.trend), gain(seen.delay));
+        // The gains have 30 fractional bits more than their means.
+        let inverse = seen.root_q12.inverse();
+        let gain = |covariance: i64| inverse.times_q30(covariance);
         let part = |gain: i64| mul::<16>(gain, narrowed_q16);
-        let (po, pr, pc, pd) = (part(go), part(gr), part(gc), part(gd));
-        let (tt, rr) = (mul::<30>(po, seen.offset), mul::<30>(pr, seen.rate));
-        let (cc, dd) = (mul::<30>(pc, seen.trend), mul::<30>(pd, seen.delay));
+        let (go, gr, gd) = (gain(seen.offset), gain(seen.rate), gain(seen.delay));
+        let (po, pr, pd) = (part(go), part(gr), part(gd));
+        let (tt, rr, dd) = (mul::<30>(po, seen.offset), mul::<30>(pr, seen.rate), mul::<30>(pd, seen.delay));
+        let has_trend = self.wander.trend_q48 != 0;
+        let gc = if has_trend { gain(seen.trend) } else { 0 };
+        let cc = if has_trend { mul::<30>(part(gc), seen.trend) } else { 0 };
         let is_too_much = |cut: i64, of: i64| cut > of + (of >> 16) + 1;
         if is_too_much(tt, self.tt) || is_too_much(rr, self.rr) || is_too_much(cc, self.cc) || is_too_much(dd, self.dd)
         {
@@ -359,14 +372,16 @@ impl Model {
         }
         self.offset_q24 = self.offset_q24.saturating_add(mul::<30>(go, moved_q24));
         self.rate_q32 = self.rate_q32.saturating_add(mul::<30>(gr, moved_q24));
-        self.trend_q36 = self.trend_q36.saturating_add(mul::<30>(gc, moved_q24));
         self.delay_q24 = self.delay_q24.saturating_add(mul::<30>(gd, moved_q24));
+        if has_trend {
+            self.trend_q36 = self.trend_q36.saturating_add(mul::<30>(gc, moved_q24));
+            self.tc -= mul::<30>(po, seen.trend);
+            self.rc -= mul::<30>(pr, seen.trend);
+            self.cd -= mul::<30>(pd, seen.trend);
+        }
         self.tr -= mul::<30>(po, seen.rate);
-        self.tc -= mul::<30>(po, seen.trend);
         self.td -= mul::<30>(po, seen.delay);
-        self.rc -= mul::<30>(pr, seen.trend);
         self.rd -= mul::<30>(pr, seen.delay);
-        self.cd -= mul::<30>(pc, seen.delay);
         (self.tt, self.rr, self.cc, self.dd) = (self.tt - tt, self.rr - rr, self.cc - cc, self.dd - dd);
         self.confine();
         // Rounding never makes anything certain.
