@@ -202,6 +202,13 @@ impl Bank {
         }
     }
 
+    /// Whose rate to go on at without a reference: the steadiest one has the longest memory, and is only given up
+    /// if the best one contradicts it.
+    pub(super) fn lasting(&self) -> &Model {
+        let (least, most) = self.best().rate_within(DEVIATIONS);
+        if (least..=most).contains(&self.steady.rate_q32) { &self.steady } else { self.best() }
+    }
+
     /// Between which the rate is, µs/s, q32: what the best one believes, and also what the one believes that
     /// would notice first if the crystal began to warm up.
     pub(super) fn rate_within(&self) -> (i64, i64) {

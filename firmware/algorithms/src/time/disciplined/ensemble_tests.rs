@@ -114,9 +114,9 @@ fn a_liar_among_three_moves_the_clock_no_farther_than_the_others_differ_and_is_f
 
 #[test]
 fn of_one_source_the_clock_is_its_servos_to_the_last_bit() {
-    let crystal = Crystal::new(&WIFI, 3, 402);
+    let crystal = Crystal::new(&WIFI, 3, 602);
     let (mut servo, mut clock) = (Disciplined::new(210), Ensemble::new(210));
-    for (at, exchange) in exchanges(&WIFI, &crystal, 3, 400).iter().enumerate() {
+    for (at, exchange) in exchanges(&WIFI, &crystal, 3, 600).iter().enumerate() {
         match at {
             120 => (servo.hand_over(exchange.asked), clock.hand_over(exchange.asked, 1)),
             200 => (servo.lead(exchange.asked, ClusterTime(5)), clock.lead(exchange.asked, ClusterTime(5))),
@@ -152,7 +152,6 @@ fn proves(at: u64, least_us: i64, most_us: i64) -> Exchange {
 /// The same from one source, as often as it takes to set a clock.
 fn says(clock: &mut Ensemble, source: usize, at: u64, least_us: i64, most_us: i64) {
     for time in 0..4 {
-        assert!(!clock.is_set(), "three answers of most sources set no clock");
         clock.exchange(source, &proves(at + time * 1000, least_us, most_us));
     }
 }
@@ -184,6 +183,8 @@ fn nobody_is_believed_alone_and_of_two_one_may_be_the_liar() {
     let mut clock = Ensemble::default();
     clock.hand_over(Instant(0), SOURCES);
     says(&mut clock, 0, 10_000, 5_000, 5_100);
+    clock.exchange(1, &proves(20_000, 5_090, 5_190));
+    assert!(!clock.is_set(), "one answer may be anything");
     says(&mut clock, 1, 30_000, 5_090, 5_190);
     for us in [5_000, 5_095, 5_190] {
         assert!(holds(&clock, 50_000, us), "{us}: either may tell the truth, as long as the third was not heard");

@@ -56,8 +56,15 @@ const GAP_MAX_US: u64 = 512_000_000;
 /// Exchanges that a lock takes at least; as many pass after a hand-over before the clock is corrected.
 const LOCK_EXCHANGES: u32 = 16;
 
-/// After so many a clock that is locked is good enough to lead.
-const FIT_EXCHANGES: u32 = 128;
+/// Exchanges after which a rate that is sure of itself is believed enough to lead by: before, too few have come near
+/// the shortest delay to tell.
+const FIT_EXCHANGES_MIN: u32 = 256;
+
+/// After so many a clock that is locked leads, however sure it is: it will not know its rate much better soon.
+const FIT_EXCHANGES_MAX: u32 = 1024;
+
+/// Sure is a rate that the models believe to know to a tenth of a ppm: (µs/s)², q40.
+const FIT_VARIANCE_Q40: i64 = LOCK_VARIANCE_Q40 / 100;
 
 /// The rate is known to 1 ppm at the lock: (µs/s)², q40.
 const LOCK_VARIANCE_Q40: i64 = 1 << 40;
@@ -246,18 +253,18 @@ impl Disciplined {
         self.is_locked
     }
 
-    /// Others may go by this clock: it leads already, knows its rate to a quarter of a ppm, or will not know it
-    /// much better soon.
+    /// Others may go by this clock: it leads already, is sure of its rate, or will not know it much better soon.
     #[must_use]
     pub fn is_fit(&self) -> bool {
-        let is_sure = self.bank.best().rate_variance_q40() <= LOCK_VARIANCE_Q40 / 16;
-        self.is_locked && (self.role == Role::Leading || is_sure || self.exchanges >= FIT_EXCHANGES)
+        let is_sure = self.bank.lasting().rate_variance_q40() <= FIT_VARIANCE_Q40;
+        let wanted = if is_sure { FIT_EXCHANGES_MIN } else { FIT_EXCHANGES_MAX };
+        self.is_locked && (self.role == Role::Leading || self.exchanges >= wanted)
     }
 
     /// How long to wait before the next exchange.
     #[must_use]
     pub fn next_in(&self) -> Duration {
-        if !self.is_locked || self.exchanges < LOCK_EXCHANGES {
+        if !self.is_locked || self.exchanges < LOCK_EXCHANGES || !self.is_fit() {
             Duration::from_millis(250)
         } else if self.bank.is_steady() && self.exchanges > SETTLED_EXCHANGES {
             Duration::from_millis(2000)
@@ -292,6 +299,9 @@ impl Disciplined {
             self.bank.know_rate();
         }
         self.coast(now);
+        if self.is_locked && self.role != Role::Leading {
+            self.shown.go_on(now, self.bank.lasting().rate_q32);
+        }
         self.role = Role::Leading;
         self.is_locked = true;
     }

@@ -46,6 +46,10 @@ const CUTS: i64 = 4;
 /// A bound so many deviations inside of what was believed is no chance.
 const EARLY: i64 = 6;
 
+/// A bound so many deviations inside says that they are too small: all of them are doubled until it is not.
+const SURPRISING: i64 = 3;
+const DOUBLINGS_MAX: u32 = 8;
+
 /// No deviation of `θ` or `d` is taken for greater: 2¹⁷ µs, squared, q24.
 const VARIANCE_MAX_Q24: i64 = 1 << 58;
 
@@ -298,15 +302,21 @@ impl Model {
 
     /// Takes a bound: on that way, `bound` is at least the shortest delay plus or minus `θ`.
     pub(super) fn bound(&mut self, way: Way, bound_q24: i64, usual: &Usual) -> Met {
-        let seen = self.see(way);
+        let mut seen = self.see(way);
         let expected = if way == Way::There { self.offset_q24 } else { -self.offset_q24 } + self.delay_q24;
         let delay_q24 = bound_q24 - expected;
         let usual_q24 = usual.delay_q8 << 16;
+        let is_early = -delay_q24 > EARLY * (seen.root_q12.root << 12);
+        if -delay_q24 > SURPRISING * (seen.root_q12.root << 12) {
+            let out_q12 = seen.root_q12.divide(delay_q24).clamp(-COST_MAX_Q16, COST_MAX_Q16);
+            self.merit_q16 -= ((out_q12 * out_q12) >> 9).min(COST_MAX_Q16);
+            self.widen(-delay_q24, SURPRISING * (seen.root_q12.root << 12));
+            seen = self.see(way);
+        }
         let deviation_q24 = seen.root_q12.root << 12;
         let is_beyond = |q24: i64, deviations: i64| q24 > deviations * deviation_q24;
         let is_near = !is_beyond(delay_q24 - (usual_q24 >> 2), 3);
         let is_far = is_beyond(delay_q24 - FAR * usual_q24, 6);
-        let is_early = is_beyond(-delay_q24, EARLY);
         if is_far {
             self.merit_q16 -= if usual.leans { FAR << 16 } else { 0 };
             return Met { delay_q24, is_near, is_far, is_early };
@@ -321,6 +331,36 @@ impl Model {
             self.cut(&seen, delay_q24, lean_q24, inverse_q32);
         }
         Met { delay_q24, is_near, is_far, is_early }
+    }
+
+    /// Whoever is surprised was too sure: what goes with what stays, all deviations grow until `surprise` is within
+    /// what was `allowed`. A bound that cut a curve that narrow would leave a narrower one in the wrong place.
+    fn widen(&mut self, surprise_q24: i64, allowed_q24: i64) {
+        let is_small = |value: i64, most: i64| value <= most >> 1;
+        let mut allowed_q24 = allowed_q24;
+        for _ in 0..DOUBLINGS_MAX {
+            let fits = is_small(self.tt, VARIANCE_MAX_Q24)
+                && is_small(self.dd, VARIANCE_MAX_Q24)
+                && is_small(self.rr, RATE_VARIANCE_MAX_Q40)
+                && is_small(self.cc, i64::MAX >> 2);
+            if surprise_q24 <= allowed_q24 || !fits {
+                return;
+            }
+            let all = [
+                &mut self.tt,
+                &mut self.tr,
+                &mut self.tc,
+                &mut self.td,
+                &mut self.rr,
+                &mut self.rc,
+                &mut self.rd,
+                &mut self.cc,
+                &mut self.cd,
+                &mut self.dd,
+            ];
+            all.into_iter().for_each(|value| *value = value.saturating_mul(2));
+            allowed_q24 += allowed_q24 * 53 / 128; // √2
+        }
     }
 
     fn lean(&mut self, seen: &Seen, inverse_q32: i64) {

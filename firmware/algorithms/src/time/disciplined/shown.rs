@@ -131,6 +131,14 @@ impl Shown {
         Instant(arrived.0.wrapping_add(HANDLED_WITHIN_US))
     }
 
+    /// From `begins` on, runs at this rate (µs/s, q32); a correction under way is finished.
+    pub(super) fn go_on(&mut self, begins: Instant, rate_q32: i64) {
+        let is_early = (begins.0.wrapping_sub(self.piece.from) as i64) < 0;
+        let mut piece = self.piece.at(if is_early { self.piece.from } else { begins.0 });
+        piece.rate_q52 = mul::<40>(rate_q32.clamp(-(SLEW_MAX << 32), SLEW_MAX << 32), SHARE);
+        (self.before, self.piece) = (self.piece, piece);
+    }
+
     /// From `begins` on, runs at this rate (µs/s, q32) and makes up for what is missing (µs, q24).
     pub(super) fn follow(&mut self, begins: Instant, rate_q32: i64, missing_q24: i64) {
         let is_early = (begins.0.wrapping_sub(self.piece.from) as i64) < 0;
