@@ -22,8 +22,8 @@ impl Clock {
         match choice {
             ClockChoice::None | ClockChoice::Cristian | ClockChoice::Berkeley => Clock::Software(SoftwareClock::Unset),
             ClockChoice::Disciplined => {
-                let clock = Ensemble::new(drift_ppm.saturating_add(HANDED_OVER_PPM));
-                Clock::Disciplined(clock.parting_by(choice.certain_ppm(drift_ppm, source)))
+                let parting_ppm = choice.certain_ppm(drift_ppm, source);
+                Clock::Disciplined(Ensemble::parting(drift_ppm.saturating_add(HANDED_OVER_PPM), parting_ppm))
             }
         }
     }

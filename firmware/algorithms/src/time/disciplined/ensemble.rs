@@ -158,9 +158,14 @@ impl Ensemble {
 
     /// The same where the references' clocks and this crystal part by up to `ppm`: see [`Disciplined::parting_by`].
     #[must_use]
-    pub fn parting_by(mut self, ppm: u32) -> Ensemble {
-        self.servos = self.servos.map(|servo| servo.parting_by(ppm));
-        self
+    pub const fn parting(drift_ppm: u32, ppm: u32) -> Ensemble {
+        let mut clock = Ensemble::new(drift_ppm);
+        let mut index = 0;
+        while index < SOURCES_MAX {
+            clock.servos[index].bound = clock.servos[index].bound.parting_by(ppm);
+            index += 1;
+        }
+        clock
     }
 
     /// Takes the stamps of one exchange with this source, by its number.

@@ -56,6 +56,9 @@ const VARIANCE_MAX_Q24: i64 = 1 << 58;
 /// No deviation of `r` is taken for greater: 2¹⁰ ppm, squared, q40.
 const RATE_VARIANCE_MAX_Q40: i64 = 1 << 60;
 
+/// No deviation of `c` is taken for greater: 1 ppm in a second, squared, q48.
+const TREND_VARIANCE_MAX_Q48: i64 = 1 << 48;
+
 /// No offset or delay is greater: an hour, µs. q24.
 pub(super) const OFFSET_MAX_Q24: i64 = 1 << 56;
 /// No two crystals part faster: 2000 ppm. µs/s, q32.
@@ -342,7 +345,7 @@ impl Model {
             let fits = is_small(self.tt, VARIANCE_MAX_Q24)
                 && is_small(self.dd, VARIANCE_MAX_Q24)
                 && is_small(self.rr, RATE_VARIANCE_MAX_Q40)
-                && is_small(self.cc, i64::MAX >> 2);
+                && is_small(self.cc, TREND_VARIANCE_MAX_Q48);
             if surprise_q24 <= allowed_q24 || !fits {
                 return;
             }

@@ -14,10 +14,10 @@ mod image {
         ethernet::Ethernet,
         usb::{self, Bus, EthernetDevice},
     };
-    use compasso_board_rp2040::{Lamp, Parts, Thermometer, boot, watch};
+    use compasso_board_rp2040::{Booted, Lamp, Parts, Thermometer, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
-    use embassy_net::Runner;
+    use embassy_net::{Runner, Stack};
     use embassy_rp::{
         Peri,
         gpio::{Level, Output},
@@ -43,6 +43,12 @@ mod image {
         spawner.spawn(bus_task(bus).expect(ONCE));
         spawner.spawn(ethernet_task(ethernet).expect(ONCE));
         spawner.spawn(network_task(network).expect(ONCE));
+        spawner.spawn(node_task(board, stack).expect(ONCE));
+    }
+
+    /// Not part of the main task, whose frame would lie above it: below that a node has little room.
+    #[embassy_executor::task]
+    async fn node_task(board: Booted, stack: Stack<'static>) {
         board.run(stack).await
     }
 

@@ -9,10 +9,10 @@ mod w5500;
 #[cfg(target_os = "none")]
 mod image {
     use crate::w5500::{self, Ethernet, EthernetDevice, Wiring};
-    use compasso_board_rp2040::{Lamp, Parts, Thermometer, boot, watch};
+    use compasso_board_rp2040::{Booted, Lamp, Parts, Thermometer, boot, watch};
     use compasso_runtime::link::DerivedMac;
     use embassy_executor::Spawner;
-    use embassy_net::Runner;
+    use embassy_net::{Runner, Stack};
     use embassy_rp::{
         Peri,
         gpio::{Level, Output},
@@ -48,6 +48,12 @@ mod image {
         let (stack, network) = board.network(device);
         spawner.spawn(ethernet_task(ethernet).expect(ONCE));
         spawner.spawn(network_task(network).expect(ONCE));
+        spawner.spawn(node_task(board, stack).expect(ONCE));
+    }
+
+    /// Not part of the main task, whose frame would lie above it: below that a node has little room.
+    #[embassy_executor::task]
+    async fn node_task(board: Booted, stack: Stack<'static>) {
         board.run(stack).await
     }
 
