@@ -158,13 +158,10 @@ impl Ensemble {
 
     /// The same where the references' clocks and this crystal part by up to `ppm`: see [`Disciplined::parting_by`].
     #[must_use]
-    pub const fn parting(drift_ppm: u32, ppm: u32) -> Ensemble {
+    pub fn parting(drift_ppm: u32, ppm: u32) -> Ensemble {
         let mut clock = Ensemble::new(drift_ppm);
-        let mut index = 0;
-        while index < SOURCES_MAX {
-            clock.servos[index].bound = clock.servos[index].bound.parting_by(ppm);
-            index += 1;
-        }
+        // In place: a board has little room for copies while it makes its node.
+        clock.servos.iter_mut().for_each(|servo| servo.bound = servo.bound.parting_by(ppm));
         clock
     }
 
