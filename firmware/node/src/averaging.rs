@@ -17,7 +17,9 @@ use compasso_algorithms::{
         berkeley::{Averaged, BerkeleyCommand, BerkeleyMessage, Reading},
     },
 };
-use compasso_wire::{ClusterTime, Event, Instant, NO_LISTS, NodeId, config::BERKELEY_PULL_PPM, telemetry::Queue};
+use compasso_wire::{
+    ClusterTime, Event, Instant, NO_LISTS, NodeId, config::BERKELEY_PULL_PPM, message::TimeKnown, telemetry::Queue,
+};
 
 impl Node {
     /// Whoever leads coordinates.
@@ -38,7 +40,7 @@ impl Node {
         let is_set = self.clock.is_set();
         let shown = self.clock.read(now).unwrap_or(self.unset_clock(now));
         let own = Reading { ahead_us: shown.0.saturating_sub(now.0 as i64), is_set };
-        self.time.berkeley.tell_own(own, self.membership.follower_with_time().is_some());
+        self.time.berkeley.tell_own(own, self.membership.follower_with(TimeKnown::Time).is_some());
         let mut output = Output::default();
         let mut cx = Context {
             now,

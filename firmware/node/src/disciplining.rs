@@ -25,6 +25,7 @@ use compasso_algorithms::{
 use compasso_wire::{
     Duration, Event, Instant, NO_LISTS, NodeId,
     config::TimeSource,
+    message::TimeKnown,
     telemetry::{Course, Queue},
 };
 
@@ -68,11 +69,16 @@ impl Node {
         }
         let clock = self.clock.disciplined()?;
         let (is_set, is_fit) = (clock.is_set(), clock.is_fit());
+        // Where nobody knows the rate, whoever has kept time until now is as good as any.
+        let enough = if clock.has_followed() { TimeKnown::Rate } else { TimeKnown::Time };
         let present = self.time.server().filter(|_| self.time.asked_in == self.membership.promised());
-        let has_time = |id: NodeId| self.members.position(id).is_some_and(|at| self.membership.has_time(at));
-        let any = || self.membership.follower_with_time().and_then(|position| self.members.id(position));
+        let teaches = |id: &NodeId| {
+            self.members.position(*id).is_some_and(|position| self.membership.time_known(position) >= enough)
+        };
+        let best = self.membership.follower_with(TimeKnown::Rate);
+        let any = || best.or_else(|| self.membership.follower_with(enough));
         // Nobody has its time from here, as nobody is served before that.
-        let follower = present.filter(|id| has_time(*id)).or_else(any).filter(|_| !is_fit);
+        let follower = present.filter(teaches).or_else(|| self.members.id(any()?)).filter(|_| !is_fit);
         match self.config.time_source {
             TimeSource::Host => follower.filter(|_| !is_set).or(Some(NodeId::HOST)),
             TimeSource::Coordinator if follower.is_some() => follower,

@@ -23,7 +23,7 @@ use compasso_wire::{
     config::Timing,
     limits::{MEMBERS_MAX, TURNS_MAX},
     locks::ResourceSet,
-    message::{Heartbeat, HeartbeatAck},
+    message::{Heartbeat, HeartbeatAck, TimeKnown},
 };
 use heapless::Vec;
 
@@ -54,7 +54,7 @@ struct Follower {
     busy: bool,
     /// The resources whose token it had when it last answered.
     custody: ResourceSet,
-    has_time: bool,
+    time: TimeKnown,
 }
 
 struct Leadership {
@@ -290,7 +290,7 @@ impl Membership {
         view: u32,
         echo: Instant,
         votes: bool,
-        has_time: bool,
+        time: TimeKnown,
         holdings: Holdings,
         now: Instant,
     ) -> HeartbeatAck {
@@ -303,7 +303,7 @@ impl Membership {
             echo,
             renewal: now,
             votes: votes && term == self.promised,
-            has_time,
+            time,
             fences: self.fences.clone(),
         }
     }
@@ -316,7 +316,7 @@ impl Membership {
             return false;
         }
         if let (true, Some(follower)) = (ack.term == leading.term, leading.followers.get_mut(position)) {
-            follower.has_time = ack.has_time;
+            follower.time = ack.time;
             if ack.votes {
                 follower.acknowledged = follower.acknowledged.max(Some(ack.echo));
                 follower.renewal = follower.renewal.max(Some(ack.renewal));
@@ -346,21 +346,23 @@ impl Membership {
         }
     }
 
-    /// Some follower that has cluster time.
+    /// As leader: some follower that knows this much of cluster time.
     #[must_use]
-    pub fn follower_with_time(&self) -> Option<usize> {
+    pub fn follower_with(&self, known: TimeKnown) -> Option<usize> {
         match &self.role {
-            Role::Leading(leading) => leading.followers.iter().position(|follower| follower.has_time),
+            Role::Leading(leading) => leading.followers.iter().position(|follower| follower.time >= known),
             Role::Alone | Role::Following { .. } => None,
         }
     }
 
-    /// As leader: this follower has cluster time.
+    /// As leader: what this follower knows of cluster time.
     #[must_use]
-    pub fn has_time(&self, position: usize) -> bool {
+    pub fn time_known(&self, position: usize) -> TimeKnown {
         match &self.role {
-            Role::Leading(leading) => leading.followers.get(position).is_some_and(|follower| follower.has_time),
-            Role::Alone | Role::Following { .. } => false,
+            Role::Leading(leading) => {
+                leading.followers.get(position).map_or(TimeKnown::Nothing, |follower| follower.time)
+            }
+            Role::Alone | Role::Following { .. } => TimeKnown::Nothing,
         }
     }
 

@@ -21,6 +21,7 @@ use compasso_algorithms::{
 use compasso_wire::{
     Body, ClusterTime, Duration, Event, Instant, Interval, NO_LISTS, NodeId, Term,
     config::{ClockChoice, TimeSource},
+    message::TimeKnown,
 };
 
 /// Each reading that goes into an offset is cut to whole microseconds: two of the client, two of the
@@ -152,7 +153,7 @@ impl Node {
             return None;
         }
         let is_unset = !self.clock.is_set();
-        let follower = self.membership.follower_with_time().filter(|_| is_unset);
+        let follower = self.membership.follower_with(TimeKnown::Time).filter(|_| is_unset);
         match (follower.and_then(|position| self.members.id(position)), self.config.time_source) {
             (Some(follower), _) => Some(follower),
             (None, TimeSource::Host) => Some(NodeId::HOST),

@@ -6,7 +6,7 @@ use compasso_wire::{
     Body, Event, Fence, Header, Instant, Lists, NodeId, Payload, ResourceId, Term, Vector,
     limits::MEMBERS_MAX,
     lists::Carries,
-    message::{Challenge, ElectionMessage, Stream, Telemetry},
+    message::{Challenge, ElectionMessage, Stream, Telemetry, TimeKnown},
     seal, seal_with_lists,
     telemetry::Queue,
 };
@@ -178,7 +178,12 @@ impl Node {
             }
             Outgoing::HeartbeatAck { term, view, echo } => {
                 let votes = now >= self.votes_from;
-                Body::HeartbeatAck(self.membership.acknowledge(term, view, echo, votes, has_time, self.holdings(), now))
+                let time = match self.clock.disciplined() {
+                    _ if !has_time => TimeKnown::Nothing,
+                    Some(clock) if !clock.is_fit() => TimeKnown::Time,
+                    Some(_) | None => TimeKnown::Rate,
+                };
+                Body::HeartbeatAck(self.membership.acknowledge(term, view, echo, votes, time, self.holdings(), now))
             }
             Outgoing::TimeRequest => Body::TimeRequest { sent: now },
             Outgoing::TimeReply { echo, received } => self.time_reply(now, to, echo, received)?,

@@ -100,10 +100,22 @@ pub struct HeartbeatAck {
     pub renewal: Instant,
     /// Counts towards the majority: false while a returned node may not speak for its past.
     pub votes: bool,
-    /// This node has cluster time.
-    pub has_time: bool,
+    /// What this node knows of cluster time.
+    pub time: TimeKnown,
     /// The highest fence of each resource that this node has seen.
     pub fences: Vec<Fence, TURNS_MAX>,
+}
+
+/// What a node knows of cluster time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub enum TimeKnown {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// The time.
+    Time,
+    /// The time, and its rate well enough for others to go by.
+    Rate,
 }
 
 /// The streams of messages from one life to another: elections must get through when all else waits.

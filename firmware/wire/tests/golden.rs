@@ -13,7 +13,9 @@ use compasso_wire::{
     },
     locks::{Age, Hop, LockMessage, ResourceSet},
     make::MakeMessage,
-    message::{Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry},
+    message::{
+        Challenge, Command, ElectionMessage, Heartbeat, HeartbeatAck, MutexMessage, Stream, Telemetry, TimeKnown,
+    },
     open,
     page::STORED_SLOT_LEN,
     seal, seal_with_lists,
@@ -96,7 +98,7 @@ fn every_body_has_the_number_of_the_document() {
         echo: at,
         renewal: at,
         votes: true,
-        has_time: true,
+        time: TimeKnown::Time,
         fences: [fence].into_iter().collect(),
     };
     let telemetry = Telemetry { first: 0, count: 0, missed: 0, hw: at, raw_ns: 0, rate_ppb: 0, records: &[] };

@@ -187,7 +187,7 @@ fn long(sync: &str, seconds: u64, delay: &str, extra: &str) -> Scenario {
 
 /// Cristian asks eight times as often, and takes the best of eight. By the very same exchanges it is worse.
 #[test]
-fn the_disciplined_clock_is_ten_times_better_than_cristian_in_the_median_and_three_times_at_worst() {
+fn the_disciplined_clock_is_ten_times_better_than_cristian_in_the_median_and_at_the_99th_percentile() {
     let kept = |sync: &str, seed: u64| {
         let scenario = long(sync, 900, "200us..2ms", "").with_seed(seed);
         let trace = perform(&scenario).trace;
@@ -200,11 +200,11 @@ fn the_disciplined_clock_is_ten_times_better_than_cristian_in_the_median_and_thr
         println!("seed {seed}: ours {kept:?}, by the same exchanges {by_the_same:?}, by its own {by_its_own:?}");
         for cristian in [by_the_same, by_its_own] {
             assert!(kept.median * 10 <= cristian.median, "seed {seed}");
-            assert!(kept.p99 * 3 <= cristian.p99, "seed {seed}");
+            assert!(kept.p99 * 10 <= cristian.p99, "seed {seed}");
         }
         for (node, skew) in &ours.skew_ppm {
             let (real, estimated) = (skew.real.expect("set"), skew.estimated.expect("estimated"));
-            assert!((real - estimated).abs() < 2.0, "seed {seed}, node {node}: {estimated} ppm of {real}");
+            assert!((real - estimated).abs() < 0.5, "seed {seed}, node {node}: {estimated} ppm of {real}");
         }
     }
 }

@@ -22,6 +22,8 @@ const SETTLED_S: f64 = 0.35;
 const ROUND_EVERY_S: f64 = 0.5;
 /// A disciplined clock asks so often at first, and so often later.
 const PACE_S: (f64, f64) = (0.25, 1.0);
+/// It is set once, by the quickest of eight answers: so many messages correct nothing.
+const TO_SET_ONE: u64 = 2 * 7;
 /// Shortest and longest delay, in microseconds.
 const DELAY_US: (u64, u64) = (200, 2000);
 
@@ -89,7 +91,8 @@ pub fn scenario(sync: &str, nodes: u16) -> Result<Scenario, String> {
 /// Puts a run beside the rules. `without` is the run without synchronization, `raw_spread_us` what it comes to.
 pub fn row(sync: &'static str, nodes: u16, run: &Observed, without: Option<&Observed>, raw_spread_us: i64) -> Row {
     let clock = run.summary.clock.as_ref();
-    let sent = clock.map_or(0, |clock| clock.messages.values().sum::<u64>());
+    let to_set = if sync == "disciplined" { TO_SET_ONE * u64::from(nodes - 1) } else { 0 };
+    let sent = clock.map_or(0, |clock| clock.messages.values().sum::<u64>().saturating_sub(to_set));
     let per_node = f64::from(nodes) * (SECONDS as f64 - SETTLED_S);
     let corrected = |clock: &ClockSection| (clock.syncs > 0).then(|| sent as f64 / clock.syncs as f64);
     let beyond = without.map(|without| run.bytes().saturating_sub(without.bytes()) as f64 / per_node);
@@ -173,7 +176,9 @@ pub fn definition(sync: &str) -> &'static str {
         "berkeley" => {
             "the coordinator asks everybody four times a round, averages, and tells each what its clock lacks"
         }
-        "disciplined" => "each asks the coordinator four times a second, then once, and learns its crystal's rate",
+        "disciplined" => {
+            "each asks the coordinator four times a second, then once, and learns its crystal's rate; what sets a clock at first is not counted"
+        }
         _ => "",
     }
 }

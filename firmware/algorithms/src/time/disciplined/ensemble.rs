@@ -267,6 +267,12 @@ impl Ensemble {
         self.is_locked && self.most(Disciplined::is_fit)
     }
 
+    /// It has kept the time of its references, most of them, for a while.
+    #[must_use]
+    pub fn has_followed(&self) -> bool {
+        self.is_set() && self.most(Disciplined::has_followed)
+    }
+
     /// How long to wait before the next exchange with this source.
     #[must_use]
     pub fn next_in(&self, source: usize) -> Duration {

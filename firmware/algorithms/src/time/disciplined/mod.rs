@@ -149,6 +149,8 @@ pub struct Disciplined {
     proven: Instant,
     /// With this reference.
     exchanges: u32,
+    /// From which the rate was learnt, with whatever reference.
+    learnt: u32,
     bank: Bank,
     bound: Bound,
     shown: Shown,
@@ -170,6 +172,7 @@ impl Disciplined {
             last: Instant(0),
             proven: Instant(0),
             exchanges: 0,
+            learnt: 0,
             bank: Bank::new(drift_ppm),
             bound: Bound::new(drift_ppm),
             shown: Shown::UNSET,
@@ -258,7 +261,13 @@ impl Disciplined {
     pub fn is_fit(&self) -> bool {
         let is_sure = self.bank.lasting().rate_variance_q40() <= FIT_VARIANCE_Q40;
         let wanted = if is_sure { FIT_EXCHANGES_MIN } else { FIT_EXCHANGES_MAX };
-        self.is_locked && (self.role == Role::Leading || self.exchanges >= wanted)
+        self.is_locked && (self.role == Role::Leading || self.learnt >= wanted)
+    }
+
+    /// It has kept the time of its reference for a while, or is one.
+    #[must_use]
+    pub fn has_followed(&self) -> bool {
+        self.role == Role::Leading || self.exchanges >= LOCK_EXCHANGES
     }
 
     /// How long to wait before the next exchange.
@@ -378,11 +387,13 @@ impl Disciplined {
             Verdict::Agrees => {}
             Verdict::RateLeapt => {
                 self.bank.doubt_rate();
+                self.learnt = 0;
                 contradicted = true;
             }
             Verdict::Contradicts => {
                 self.begin(exchange, rtt_us);
                 self.bank.doubt_rate();
+                self.learnt = 0;
                 self.take(exchange, rtt_us, 0);
                 return true;
             }
@@ -396,6 +407,7 @@ impl Disciplined {
         }
         self.last = exchange.arrived;
         self.exchanges = self.exchanges.saturating_add(1);
+        self.learnt = self.learnt.saturating_add(1);
         let whole_us = self.bank.best().offset_q24 >> 24;
         self.zero_us = self.zero_us.wrapping_add(whole_us);
         self.bank.rebase(whole_us);
