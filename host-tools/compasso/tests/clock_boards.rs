@@ -37,13 +37,15 @@ fn number(value: &Value) -> i64 {
 /// board decide, and were a few microseconds from it in every run that was made.
 const TRUE_WITHIN_US: i64 = 250;
 
-/// The disciplined clock is so many times nearer than Cristian's by the same exchanges, and than round trips differ.
-const TIMES_BETTER: i64 = 3;
+/// The disciplined clock is so many times nearer than round trips differ,
+const TIMES_BELOW_JITTER: i64 = 10;
+/// and than Cristian's by the same exchanges: about four times, where it makes four a second for most of the run.
+const TIMES_BETTER: i64 = 2;
 
 /// Five boards, one datagram in fifty lost: every follower's interval holds the time all the time, to what the run itself
 /// knows of true time. The error stands beside the jitter of the same run, and beside Cristian's by the same exchanges and
-/// by bursts of its own, sixteen times as many. How many times better it is differs from run to run (the algorithm's page
-/// tells the figures); three times is what no run may miss.
+/// by bursts of its own. How many times better it is differs from run to run (the algorithm's page tells the figures);
+/// twice is what no run may miss.
 #[test]
 fn a_disciplined_clock_is_within_its_bound_and_beats_cristian_on_emulated_boards() {
     if skipped() {
@@ -67,7 +69,7 @@ fn a_disciplined_clock_is_within_its_bound_and_beats_cristian_on_emulated_boards
         clock["jitter_us"], clock["tolerance_us"]
     );
     let times = |error: &Value, which: &str| number(error) >= TIMES_BETTER * number(&kept[which]);
-    assert!(times(&clock["jitter_us"], "p99"), "{clock}");
+    assert!(number(&clock["jitter_us"]) >= TIMES_BELOW_JITTER * number(&kept["p99"]), "{clock}");
     assert!(times(&same["p99"], "p99") && times(&same["median"], "median"), "{clock}");
     assert!(number(&kept["p99"]) < number(&own["p99"]), "{kept} and {own}");
 }

@@ -131,18 +131,30 @@ impl Shown {
         Instant(arrived.0.wrapping_add(HANDLED_WITHIN_US))
     }
 
+    /// The piece that is to be read at `begins`, from there on; one that is yet to begin stays where it begins.
+    fn from(&self, begins: Instant) -> Piece {
+        let is_early = (begins.0.wrapping_sub(self.piece.from) as i64) < 0;
+        self.piece.at(if is_early { self.piece.from } else { begins.0 })
+    }
+
+    /// Goes on with this piece. Where it takes the place of one that is yet to begin, what is read until then stays.
+    fn bend(&mut self, piece: Piece) {
+        if piece.from != self.piece.from {
+            self.before = self.piece;
+        }
+        self.piece = piece;
+    }
+
     /// From `begins` on, runs at this rate (µs/s, q32); a correction under way is finished.
     pub(super) fn go_on(&mut self, begins: Instant, rate_q32: i64) {
-        let is_early = (begins.0.wrapping_sub(self.piece.from) as i64) < 0;
-        let mut piece = self.piece.at(if is_early { self.piece.from } else { begins.0 });
+        let mut piece = self.from(begins);
         piece.rate_q52 = mul::<40>(rate_q32.clamp(-(SLEW_MAX << 32), SLEW_MAX << 32), SHARE);
-        (self.before, self.piece) = (self.piece, piece);
+        self.bend(piece);
     }
 
     /// From `begins` on, runs at this rate (µs/s, q32) and makes up for what is missing (µs, q24).
     pub(super) fn follow(&mut self, begins: Instant, rate_q32: i64, missing_q24: i64) {
-        let is_early = (begins.0.wrapping_sub(self.piece.from) as i64) < 0;
-        let mut piece = self.piece.at(if is_early { self.piece.from } else { begins.0 });
+        let mut piece = self.from(begins);
         let rate_q32 = rate_q32.clamp(-(SLEW_MAX << 32), SLEW_MAX << 32);
         let room = (SLEW_MAX - (rate_q32.abs() >> 32) - 1).max(SLEW_MIN);
         // µs in a quarter of a second, as µs/s.
@@ -155,6 +167,6 @@ impl Shown {
         } else {
             ((missing_q24.unsigned_abs() >> 24).min(HOUR_US) * 1_000_000) / room as u64
         };
-        (self.before, self.piece) = (self.piece, piece);
+        self.bend(piece);
     }
 }

@@ -454,3 +454,33 @@ fn also_where_all_delays_are_alike_likely_it_finds_the_time() {
         assert!(error <= error_us && rate <= rate_ppm, "{least}..{most} µs, {seconds} s: {error} µs, {rate} ppm");
     }
 }
+
+/// Whoever begins to lead, or loses its reference, in the moments around an exchange: what is shown goes on.
+#[test]
+fn nothing_jumps_when_roles_change_while_a_correction_is_about_to_begin() {
+    let crystal = Crystal::new(&ASYM, 4, 122);
+    for made in [3, 20, 100] {
+        let mut clock = Disciplined::default();
+        let trace = exchanges(&ASYM, &crystal, 4, 120);
+        trace.iter().take(made).for_each(|exchange| drop(clock.exchange(exchange)));
+        let arrived = trace[made - 1].arrived;
+        for later in (0..25_000).step_by(500) {
+            let now = arrived + Duration(later);
+            for leads in [true, false] {
+                let (before, mut after) = (clock.clone(), clock.clone());
+                if leads {
+                    after.lead(now, ClusterTime(0))
+                } else {
+                    after.hand_over(now)
+                }
+                let mut last = before.read(now).unwrap().0;
+                for us in (0..30_000).step_by(500) {
+                    let shown = after.read(now + Duration(us)).unwrap().0;
+                    let gained = shown - last - if us == 0 { 0 } else { 500 };
+                    assert!(gained.abs() <= 2, "{made} exchanges, {later} us later, {us} us after that: {gained}");
+                    last = shown;
+                }
+            }
+        }
+    }
+}
