@@ -81,10 +81,8 @@ impl Node {
             self.challenge(now, slot);
         }
         admitted?;
-        match host {
-            Some(0) => return self.handle_host(now, body),
-            Some(_) => return self.handle_time_server(now, header.sender, body),
-            None => {}
+        if host.is_some() {
+            return self.handle_host(now, header.sender, body);
         }
         if let Some(change) = self.detector.heard(slot, &self.members, now) {
             self.changed(now, change);
@@ -179,10 +177,19 @@ impl Node {
         taken
     }
 
-    /// A host beside the first: it has the time, and nothing else to say.
-    fn handle_time_server(&mut self, now: Instant, from: NodeId, body: &Body<'_>) -> Result<(), Refusal> {
-        match body {
+    /// From one of the hosts. Those beside the first have the time, and nothing else to say.
+    fn handle_host(&mut self, now: Instant, from: NodeId, body: &Body<'_>) -> Result<(), Refusal> {
+        match *body {
             Body::Challenge(_) => Ok(()),
+            Body::TelemetryAck { next } if from == NodeId::HOST => {
+                // A full queue only delays: the collector acknowledges again with the next batch.
+                let _later = self.effects.push_back(Effect::TelemetryAcknowledged { next });
+                Ok(())
+            }
+            Body::Command { index, command } if from == NodeId::HOST => {
+                self.carry_out(now, index, command);
+                Ok(())
+            }
             Body::TimeReply { .. } => {
                 self.handle_time_reply(now, from, body);
                 Ok(())
@@ -203,40 +210,6 @@ impl Node {
             | Body::Telemetry(_)
             | Body::TelemetryAck { .. }
             | Body::Command { .. }
-            | Body::CommandAck { .. } => Err(Refusal::Unexpected),
-        }
-    }
-
-    fn handle_host(&mut self, now: Instant, body: &Body<'_>) -> Result<(), Refusal> {
-        match *body {
-            Body::Challenge(_) => Ok(()),
-            Body::TelemetryAck { next } => {
-                // A full queue only delays: the collector acknowledges again with the next batch.
-                let _later = self.effects.push_back(Effect::TelemetryAcknowledged { next });
-                Ok(())
-            }
-            Body::Command { index, command } => {
-                self.carry_out(now, index, command);
-                Ok(())
-            }
-            Body::TimeReply { .. } => {
-                self.handle_time_reply(now, NodeId::HOST, body);
-                Ok(())
-            }
-            Body::Proof(_)
-            | Body::Heartbeat(_)
-            | Body::HeartbeatAck(_)
-            | Body::TimeRequest { .. }
-            | Body::Correction { .. }
-            | Body::Plain(_)
-            | Body::Ordered { .. }
-            | Body::Ack { .. }
-            | Body::Census { .. }
-            | Body::CensusReply { .. }
-            | Body::Access { .. }
-            | Body::AccessReply { .. }
-            | Body::Alive
-            | Body::Telemetry(_)
             | Body::CommandAck { .. } => Err(Refusal::Unexpected),
         }
     }
