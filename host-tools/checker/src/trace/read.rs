@@ -376,15 +376,15 @@ fn as_ids(value: &Value) -> Option<Vec<u16>> {
 
 /// What a disciplined clock claims; older traces tell less of it.
 fn course(map: &Map<String, Value>) -> Result<Option<Course>, String> {
-    let Some(rate_ppb) = optional(map, "rate_ppb", Value::as_i64)? else { return Ok(None) };
-    let number = |key: &str| required(map, key, Value::as_i64);
-    let brace = optional(map, "leap_ppb", Value::as_i64)?
+    let Some(rate_ppb) = optional(map, "rate_ppb", as_claim)? else { return Ok(None) };
+    let number = |key: &str| required(map, key, as_claim);
+    let brace = optional(map, "leap_ppb", as_width)?
         .map(|leap_ppb| {
             let (behind_us, ahead_us) = (number("braced_behind_us")?, number("braced_ahead_us")?);
             Ok::<_, String>(Brace { behind_us, ahead_us, leap_ppb })
         })
         .transpose()?;
-    let certain = optional(map, "certain_ppb", Value::as_i64)?
+    let certain = optional(map, "certain_ppb", as_width)?
         .map(|ppb| {
             let (behind_us, ahead_us) = (number("certain_behind_us")?, number("certain_ahead_us")?);
             Ok::<_, String>(Certain { behind_us, ahead_us, ppb })
@@ -400,6 +400,16 @@ fn course(map: &Map<String, Value>) -> Result<Option<Course>, String> {
         brace,
         certain,
     }))
+}
+
+/// A number that a clock can claim: boards tell none that needs more than 32 bits.
+fn as_claim(value: &Value) -> Option<i64> {
+    value.as_i64().filter(|number| number.unsigned_abs() <= u32::MAX.into())
+}
+
+/// The same, of what is never negative.
+fn as_width(value: &Value) -> Option<i64> {
+    as_claim(value).filter(|number| *number >= 0)
 }
 
 fn required<T>(map: &Map<String, Value>, key: &str, read: impl Fn(&Value) -> Option<T>) -> Result<T, String> {

@@ -28,6 +28,9 @@ pub fn is_kept(variable: &str) -> bool {
     !REMOVED.contains(&variable)
 }
 
+/// What the Pico W's radio runs by.
+const RADIO_FILES: [&str; 3] = ["43439A0.bin", "43439A0_clm.bin", "nvram_rp2040.bin"];
+
 pub(super) fn build(
     root: &Path,
     target_dir: &Path,
@@ -38,13 +41,18 @@ pub(super) fn build(
 ) -> Result<PathBuf, EnvironmentError> {
     let (package, binary) = (board.package(), board.image());
     let radio = radio.filter(|_| board == BoardKind::PicoW);
+    let wanted = format!(
+        "put {} from the folder cyw43-firmware of https://github.com/embassy-rs/embassy (Permissive Binary License 1.0) \
+         into a folder that {RADIO_VARIABLE} names",
+        RADIO_FILES.join(", ")
+    );
     if board == BoardKind::PicoW && radio.is_none() && !quiet {
-        say(&format!(
-            "{binary} is built without its radio's firmware and will refuse to run: to get it, put 43439A0.bin, \
-             43439A0_clm.bin and nvram_rp2040.bin from the folder cyw43-firmware of \
-             https://github.com/embassy-rs/embassy (Permissive Binary License 1.0) into a folder that {RADIO_VARIABLE} \
-             names"
-        ));
+        say(&format!("{binary} is built without its radio's firmware and will refuse to run: to get it, {wanted}"));
+    }
+    let has = |file: &&str| radio.is_none_or(|folder| folder.join(file).metadata().is_ok_and(|file| file.len() > 0));
+    if let (Some(folder), Some(missing)) = (radio, RADIO_FILES.iter().find(|file| !has(file))) {
+        let what = format!("{} is missing, or empty", folder.join(missing).display());
+        return Err(EnvironmentError::new(what, wanted));
     }
     let target_dir = folder(target_dir, compiler);
     let mut command = cargo(compiler);

@@ -229,7 +229,8 @@ impl Disciplined {
     /// How much faster the reference runs than this crystal, in parts per billion.
     #[must_use]
     pub fn rate_ppb(&self) -> Option<i64> {
-        self.shown.is_set().then(|| mul::<32>(self.bank.best().rate_q32, 1000))
+        let told = if self.role == Role::Leading { self.bank.lasting() } else { self.bank.best() };
+        self.shown.is_set().then(|| mul::<32>(told.rate_q32, 1000))
     }
 
     /// What the clock has yet to make up for, either way.
@@ -300,26 +301,27 @@ impl Disciplined {
     /// This node is the reference from now on: a correction under way is finished, and time goes on at the
     /// rate that was learnt. Where there was no time yet, it begins with this.
     pub fn lead(&mut self, now: Instant, begin: ClusterTime) {
+        if self.is_vague() {
+            self.bank.know_rate();
+        }
         if !self.shown.is_set() {
             self.shown.set(now, begin.0, 0, 0);
             self.last = now;
-        }
-        if !self.is_locked {
-            self.bank.know_rate();
-        }
-        self.coast(now);
-        if self.is_locked && self.role != Role::Leading {
+        } else if self.role != Role::Leading {
             self.shown.go_on(now, self.bank.lasting().rate_q32);
         }
         self.role = Role::Leading;
         self.is_locked = true;
     }
 
-    /// Nobody tells the time for a while. A rate that is hardly known is worse than the crystal's own, which is
-    /// within what is declared.
+    /// A rate that is hardly known is worse than the crystal's own, which is within what is declared.
+    fn is_vague(&self) -> bool {
+        !self.is_locked && self.bank.best().rate_variance_q40() > COAST_VARIANCE_Q40
+    }
+
+    /// Nobody tells the time for a while.
     fn coast(&mut self, now: Instant) {
-        let is_vague = self.bank.best().rate_variance_q40() > COAST_VARIANCE_Q40;
-        if !self.is_locked && is_vague && self.shown.is_set() {
+        if self.is_vague() && self.shown.is_set() {
             self.shown.follow(now, 0, 0);
         }
     }

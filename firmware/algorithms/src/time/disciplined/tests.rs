@@ -455,6 +455,28 @@ fn also_where_all_delays_are_alike_likely_it_finds_the_time() {
     }
 }
 
+/// Whoever begins to lead runs at the rate that it says it has, or as its crystal does if it hardly knows one.
+#[test]
+fn whoever_leads_runs_at_the_rate_that_it_tells() {
+    for (family, seed) in [(&LAN, 1), (&WIFI, 2), (&WIFI, 3), (&TEMP, 4)] {
+        let crystal = Crystal::new(family, seed, 202);
+        let trace = exchanges(family, &crystal, seed, 200);
+        let mut clock = Disciplined::default();
+        for exchange in &trace {
+            clock.exchange(exchange);
+            let (mut leading, now) = (clock.clone(), exchange.arrived + Duration(20_000));
+            leading.lead(now, ClusterTime(0));
+            // A correction under way is finished first.
+            let reads =
+                |seconds: u64| leading.read_fine(now + Duration(seconds * 1_000_000)).unwrap() as f64 / 65_536.0;
+            let ppm = (reads(120) - reads(60)) / 60.0 - 1e6;
+            let told_ppm = leading.rate_ppb().unwrap() as f64 / 1e3;
+            assert!((ppm - told_ppm).abs() < 0.01, "it runs at {ppm} ppm and tells {told_ppm}");
+            assert!(ppm.abs() < 100.0, "{ppm} ppm, of a crystal that is 40 off");
+        }
+    }
+}
+
 /// Whoever begins to lead, or loses its reference, in the moments around an exchange: what is shown goes on.
 #[test]
 fn nothing_jumps_when_roles_change_while_a_correction_is_about_to_begin() {
