@@ -494,6 +494,13 @@ mod tests {
         );
         assert!(error(&[0x7f, b'E', b'L', b'F', 0xff, 0xfe]).contains("t.jsonl:1: expected a text file"));
         assert!(error(&[0, 1, 2, 3]).starts_with("t.jsonl:1: "));
+        let claim = r#"{"node":0,"seq":1,"event":"sync","offset_us":0,"rtt_us":9,"error_us":5,"rate_ppb":0,"behind_us":5,"ahead_us":5,"slow_ppb":0,"fast_ppb":0,"locked":true,"leap_ppb":1,"braced_behind_us":1,"braced_ahead_us":1,"certain_ppb":9,"certain_behind_us":5,"certain_ahead_us":5}"#;
+        assert!(parse_line(claim).is_ok(), "{:?}", parse_line(claim));
+        for (field, wild) in [("\"behind_us\":5", "9223372036854775807"), ("\"certain_ppb\":9", "-1")] {
+            let key = field.split(':').next().unwrap_or_default();
+            let refused = error(format!("{}\n", claim.replace(field, &format!("{key}:{wild}"))).as_bytes());
+            assert_eq!(refused, format!("t.jsonl:1: {}: unexpected value {wild}", key.trim_matches('"')));
+        }
         assert_eq!(error(b""), "t.jsonl: expected at least one event, found none");
         assert_eq!(error(b"[]\n"), "t.jsonl:1: expected a JSON object");
         assert_eq!(
