@@ -56,6 +56,9 @@ const GAP_MAX_US: u64 = 512_000_000;
 /// Exchanges that a lock takes at least; as many pass after a hand-over before the clock is corrected.
 const LOCK_EXCHANGES: u32 = 16;
 
+/// After so many a clock is locked, however sure it is: where delays surprise it again and again, that takes for ever.
+const LOCK_EXCHANGES_MAX: u32 = 240;
+
 /// Exchanges after which a rate that is sure of itself is believed enough to lead by: before, too few have come near
 /// the shortest delay to tell.
 const FIT_EXCHANGES_MIN: u32 = 256;
@@ -430,7 +433,8 @@ impl Disciplined {
         // Who follows a clock that runs at a learnt rate relies on how far that may be from its crystal's.
         let rate_q32 = self.bound.confine(best.rate_q32);
         let offset_q24 = best.offset_q24;
-        let locks = self.exchanges >= LOCK_EXCHANGES && best.rate_variance_q40() <= LOCK_VARIANCE_Q40;
+        let wanted = if best.rate_variance_q40() <= LOCK_VARIANCE_Q40 { LOCK_EXCHANGES } else { LOCK_EXCHANGES_MAX };
+        let locks = self.exchanges >= wanted;
         let begins = Shown::begins(arrived);
         let Some((shown_us, fraction_q32)) = self.shown.read(begins) else { return };
         let target_us = (begins.0 as i64).wrapping_add(self.zero_us);
