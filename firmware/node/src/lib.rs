@@ -13,7 +13,8 @@
 //! be stored is stored before anything is sent), [`Node::poll_observation`], then
 //! [`Node::poll_transmit`] until it returns nothing, fetching the observations again after each
 //! datagram and before it leaves; then it sleeps until [`Node::poll_timeout`] or the next input.
-//! A spurious time-out does nothing.
+//! A spurious time-out does nothing. A driver that knows when a datagram really left may say so afterwards, by
+//! [`Node::handle_departure`].
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing))]
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -24,6 +25,7 @@ mod clock;
 mod commit;
 pub mod defences;
 pub mod delivery;
+mod departures;
 mod disciplining;
 pub mod journal;
 mod leading;
@@ -43,6 +45,7 @@ pub mod turns;
 mod utc;
 pub mod workload;
 
+pub use departures::Tag;
 pub use node::{Effect, Input, Node};
 pub use transmit::Transmit;
 

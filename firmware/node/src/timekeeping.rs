@@ -7,7 +7,7 @@
 //! the drift of both crystals since that exchange was begun, and what this clock has yet to slew.
 //! A coordinator that is its own reference is exactly right about itself.
 
-use crate::{node::Node, transmit::Outgoing};
+use crate::{departures::Departures, node::Node, transmit::Outgoing};
 use compasso_algorithms::{
     Algorithm, Context, Output,
     time::{
@@ -56,6 +56,7 @@ pub(crate) struct Timekeeping {
     pub(crate) asked_in: Term,
     /// One a source; all but the first are idle unless this node asks several hosts.
     pub(crate) askings: [Asking; SOURCES_MAX],
+    pub(crate) departures: Departures,
     /// The first exchanges with the only source, until the quickest of them sets the clock.
     pub(crate) first: Option<First>,
     /// When the clock was last set or corrected.
@@ -265,6 +266,7 @@ impl Node {
             sent: now,
             error_us: saturated(error_us),
             certain_us: saturated(certain_us.max(error_us)),
+            leaves_us: self.time.departures.leaves_us(),
             is_set: shown.is_some(),
             leap: self.time.leaps.announced(),
         })
@@ -272,7 +274,9 @@ impl Node {
 
     /// Takes what somebody's clock showed.
     pub(crate) fn handle_time_reply(&mut self, now: Instant, from: NodeId, reply: &Body<'_>) {
-        let Body::TimeReply { echo, cluster, handling_us, sent, error_us, certain_us, is_set, leap } = *reply else {
+        let Body::TimeReply { echo, cluster, handling_us, sent, error_us, certain_us, leaves_us, is_set, leap } =
+            *reply
+        else {
             return;
         };
         let handling = Duration(u64::from(handling_us));
@@ -284,8 +288,15 @@ impl Node {
             ClockChoice::Cristian | ClockChoice::Disciplined if !is_set => {}
             ClockChoice::Disciplined => {
                 self.learn_leap(leap);
-                let reply =
-                    AskingMessage::Reply { echo, answered: cluster, handling, arrived: now, error_us, certain_us };
+                let reply = AskingMessage::Reply {
+                    echo: self.time.departures.of(echo),
+                    answered: cluster,
+                    handling,
+                    arrived: now,
+                    error_us,
+                    certain_us,
+                    leaves_us,
+                };
                 let asked = self.time.askings.iter().position(|asking| asking.server() == Some(from));
                 if let Some(source) = asked {
                     self.with_asking(now, source, |asking, cx| asking.handle_message(from, reply, cx));

@@ -84,16 +84,17 @@ pub fn network_config(ipv4: [u8; 4]) -> Config {
 }
 
 /// Drives the node for ever.
-pub async fn run<const N: usize>(
+pub async fn run<B: Board, const N: usize>(
     node: &mut Node,
     config: &NodeConfig,
     stack: Stack<'_>,
     stamps: &Stamps,
-    board: &mut impl Board,
+    board: &mut B,
     ring: &Ring<N>,
     buffers: &mut Buffers,
 ) -> ! {
     ring.open();
+    node.blur_stamps(B::STAMPS_BLURRED_US);
     let mut received = [PacketMetadata::EMPTY; PACKETS_QUEUED];
     let mut sending = [PacketMetadata::EMPTY; PACKETS_QUEUED];
     let mut socket = UdpSocket::new(stack, &mut received, &mut buffers.received, &mut sending, &mut buffers.sending);
@@ -137,7 +138,12 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
     async fn run(&mut self, incoming: &mut [u8]) -> ! {
         self.drain().await; // The boot itself is an event.
         loop {
-            match select(self.socket.recv_from(incoming), sleep_until(self.next_deadline())).await {
+            let woken = select(self.socket.recv_from(incoming), sleep_until(self.next_deadline())).await;
+            // Before the answer is handled: it is worth more if the question's departure is known.
+            while let Some((tag, at)) = self.stamps.poll_left() {
+                self.node.handle_departure(tag, at);
+            }
+            match woken {
                 Either::First(Ok((length, _))) => {
                     let datagram = incoming.get(..length).unwrap_or(&[]);
                     // A node's time does not run backwards: what arrived while it was at work

@@ -35,6 +35,9 @@ pub struct Clocks {
 
 /// What the runtime needs of a board besides a network device and a time driver.
 pub trait Board {
+    /// By about how much stamps are off, from one datagram to the next, between boards like this one.
+    const STAMPS_BLURRED_US: u32 = 0;
+
     /// Keeps this over a restart. Returns when it is safe: the node sends only after that.
     fn store(&mut self, stored: &Stored);
 

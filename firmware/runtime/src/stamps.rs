@@ -1,15 +1,19 @@
-//! When datagrams arrived, as near to the wire as the board can tell.
+//! When datagrams arrived and left, as near to the wire as the board can tell.
 //!
 //! A stamp is taken far below the stack, which knows nothing of it. So it travels beside the frame:
 //! the device says when the next frame that it hands up arrived ([`Stamps::frame_arrived`]), the
 //! link notes that with the datagram inside ([`Stamps::packet_passed`]), and whoever receives the
 //! datagram asks ([`Stamps::take`]).
 //!
+//! A device that can tell also says when a frame left ([`Stamps::frame_left`]), and whoever sent what was inside asks for
+//! that afterwards ([`Stamps::poll_left`]).
+//!
 //! Promises: a stamp is never before its datagram's arrival, because what a clock is set by must not
 //! look better than it is. Every doubt makes it later: a frame without a stamp is stamped when it
-//! passes the link, a datagram that is not found when it is handled.
+//! passes the link, a datagram that is not found when it is handled. For the same reason a frame never left before its stamp.
 
-use crate::PACKETS_QUEUED;
+use crate::{PACKETS_QUEUED, neighbours::ETHERNET_HEADER_LEN};
+use compasso_node::Tag;
 use compasso_wire::{Instant, address};
 use core::cell::RefCell;
 use embassy_sync::blocking_mutex::{Mutex, raw::CriticalSectionRawMutex};
@@ -18,22 +22,23 @@ use heapless::Deque;
 /// So many frames may wait between a device and the link.
 pub const FRAMES_MAX: usize = 16;
 
-/// The end of a datagram, which is the end of its authentication tag: no two are alike.
-const KEY_LEN: usize = 8;
+/// So many departures wait to be asked for; then the oldest is forgotten.
+const LEFT_MAX: usize = 8;
 
 /// The stamps on their way up. There is one for each network device.
 pub struct Stamps(Mutex<CriticalSectionRawMutex, RefCell<Inner>>);
 
 struct Inner {
     frames: Deque<Instant, FRAMES_MAX>,
-    datagrams: Deque<([u8; KEY_LEN], Instant), PACKETS_QUEUED>,
+    datagrams: Deque<(Tag, Instant), PACKETS_QUEUED>,
+    left: Deque<(Tag, Instant), LEFT_MAX>,
 }
 
 impl Stamps {
     /// None yet.
     #[must_use]
     pub const fn new() -> Stamps {
-        Stamps(Mutex::new(RefCell::new(Inner { frames: Deque::new(), datagrams: Deque::new() })))
+        Stamps(Mutex::new(RefCell::new(Inner { frames: Deque::new(), datagrams: Deque::new(), left: Deque::new() })))
     }
 
     /// The device hands up a frame that arrived then, after those that it announced before.
@@ -71,9 +76,31 @@ impl Stamps {
         })
     }
 
+    /// The device has sent the frame with the datagram that ends so, or sends it right now: not before `at`.
+    pub fn frame_left(&self, tag: Tag, at: Instant) {
+        self.with(|inner| {
+            if inner.left.is_full() {
+                inner.left.pop_front();
+            }
+            let _ = inner.left.push_back((tag, at)); // There is room.
+        });
+    }
+
+    /// The end of a datagram that has left, and when: the oldest that was not asked for.
+    #[must_use]
+    pub fn poll_left(&self) -> Option<(Tag, Instant)> {
+        self.with(|inner| inner.left.pop_front())
+    }
+
     fn with<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
         self.0.lock(|inner| f(&mut inner.borrow_mut()))
     }
+}
+
+/// How the datagram in a frame ends, if it holds one of ours.
+#[must_use]
+pub fn tag_in(frame: &[u8]) -> Option<Tag> {
+    payload(frame.get(ETHERNET_HEADER_LEN..)?).and_then(key)
 }
 
 impl Default for Stamps {
@@ -82,7 +109,7 @@ impl Default for Stamps {
     }
 }
 
-fn key(datagram: &[u8]) -> Option<[u8; KEY_LEN]> {
+fn key(datagram: &[u8]) -> Option<Tag> {
     datagram.last_chunk().copied()
 }
 
@@ -162,6 +189,30 @@ mod tests {
         }
         assert_eq!(stamps.take(ONE), None);
         assert_eq!(stamps.take(TWO), Some(Instant(40)));
+    }
+
+    #[test]
+    fn departures_are_told_in_their_order_and_the_oldest_are_forgotten() {
+        let stamps = Stamps::new();
+        assert_eq!(stamps.poll_left(), None);
+        for (at, datagram) in [(10, ONE), (20, TWO)] {
+            stamps.frame_left(*datagram.last_chunk().unwrap(), Instant(at));
+        }
+        assert_eq!(stamps.poll_left(), Some((*ONE.last_chunk().unwrap(), Instant(10))));
+        assert_eq!(stamps.poll_left(), Some((*TWO.last_chunk().unwrap(), Instant(20))));
+        assert_eq!(stamps.poll_left(), None, "told once");
+        for at in 0..=LEFT_MAX as u64 {
+            stamps.frame_left([0; 8], Instant(at));
+        }
+        assert_eq!(stamps.poll_left().map(|(_, at)| at), Some(Instant(1)));
+    }
+
+    #[test]
+    fn a_frame_is_known_by_the_end_of_its_datagram_if_it_is_ours() {
+        let mut frame = [vec![0; ETHERNET_HEADER_LEN], packet(ONE)].concat();
+        assert_eq!(tag_in(&frame), ONE.last_chunk().copied());
+        frame[ETHERNET_HEADER_LEN + 23] ^= 1; // Another port.
+        assert_eq!((tag_in(&frame), tag_in(&[])), (None, None));
     }
 
     #[test]

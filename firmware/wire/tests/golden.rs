@@ -115,6 +115,7 @@ fn every_body_has_the_number_of_the_document() {
             sent: at,
             error_us: 2,
             certain_us: 3,
+            leaves_us: 4,
             is_set: true,
             leap: Some(Leap { at: ClusterTime(5), by: 1 }),
         },

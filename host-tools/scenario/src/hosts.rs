@@ -97,6 +97,7 @@ impl TimeServer {
             sent: Instant(now.0),
             error_us: 0,
             certain_us: 0,
+            leaves_us: 0,
             is_set: true,
             leap: self.leap,
         })

@@ -5,6 +5,7 @@
 //! [`Boards`]; the other modules are their parts.
 
 pub mod anchor;
+mod awake;
 pub mod board;
 pub mod budget;
 pub mod capture;

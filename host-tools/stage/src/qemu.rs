@@ -2,6 +2,7 @@
 
 use crate::{
     anchor::Anchor,
+    awake::Awake,
     board::{Board, Machine},
     frame::FRAME_MAX,
     network::Counters,
@@ -51,6 +52,7 @@ struct Processes {
     switch: Switch,
     watcher: Watcher,
     boards: Vec<Option<Board>>,
+    _awake: Awake,
 }
 
 impl Processes {
@@ -72,6 +74,7 @@ impl Processes {
             switch,
             watcher: Watcher::start(image, log_paths, started).doing("starting the watcher")?,
             boards: scenario.ids.iter().map(|_| None).collect(),
+            _awake: Awake::ask(),
         })
     }
 }

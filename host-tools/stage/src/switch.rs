@@ -236,6 +236,8 @@ struct Engine {
 
 impl Engine {
     fn run(mut self) -> io::Result<()> {
+        // Linux lets a sleeper lie for 50 us more unless it is asked not to.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut buffer = [0; FRAME_MAX];
         loop {
             let ready = self.wait()?;

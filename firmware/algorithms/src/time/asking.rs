@@ -25,6 +25,8 @@ pub enum AskingMessage {
         error_us: u32,
         /// and for certain by no more than this.
         certain_us: u32,
+        /// From `T3` until the reply had left the server's board, as a rule.
+        leaves_us: u32,
     },
 }
 
@@ -110,12 +112,15 @@ impl Algorithm for Asking {
     }
 
     fn handle_message(&mut self, from: NodeId, message: AskingMessage, cx: &mut Cx<'_>) {
-        let AskingMessage::Reply { echo, answered, handling, arrived, error_us, certain_us } = message else { return };
+        let AskingMessage::Reply { echo, answered, handling, arrived, error_us, certain_us, leaves_us } = message
+        else {
+            return;
+        };
         if Some(from) != self.server || echo < self.since || echo > arrived || arrived > cx.now {
             return; // Of an earlier server, or of none.
         }
         let received = ClusterTime(answered.0.saturating_sub_unsigned(handling.0));
-        let exchange = Exchange { asked: echo, received, answered, arrived, error_us, certain_us };
+        let exchange = Exchange { asked: echo, received, answered, arrived, error_us, certain_us, leaves_us };
         cx.emit(Exchanged { server: from, exchange });
     }
 
@@ -167,6 +172,7 @@ mod tests {
             arrived,
             error_us: 3,
             certain_us: 5,
+            leaves_us: 7,
         }
     }
 
@@ -198,6 +204,6 @@ mod tests {
         let exchange = taken(SERVER, 1000, 1200).unwrap();
         assert_eq!((exchange.received, exchange.answered), (ClusterTime(8960), ClusterTime(9000)));
         assert_eq!((exchange.asked, exchange.arrived), (Instant(1000), Instant(1200)));
-        assert_eq!((exchange.error_us, exchange.certain_us), (3, 5));
+        assert_eq!((exchange.error_us, exchange.certain_us, exchange.leaves_us), (3, 5, 7));
     }
 }

@@ -107,6 +107,9 @@ async fn node_task(node: &'static mut Node, config: &'static NodeConfig, stack: 
 struct Emulated;
 
 impl Board for Emulated {
+    /// Emulators take turns on the host's processors, and cold ones are slower than warm ones.
+    const STAMPS_BLURRED_US: u32 = 40;
+
     fn store(&mut self, stored: &Stored) {
         with_page(|page| page.store(stored));
     }

@@ -9,7 +9,7 @@ use crate::{
     machine::{self, Interrupt},
     registers::Registers,
 };
-use compasso_runtime::stamps::Stamps;
+use compasso_runtime::stamps::{Stamps, tag_in};
 use compasso_wire::Instant;
 use core::{cell::Cell, task::Context};
 use critical_section::Mutex;
@@ -116,11 +116,12 @@ impl Driver for Lan9118 {
         if !has_room(cx) {
             return None;
         }
-        Some((Frame { room: &mut self.received, stamps: self.stamps }, Room(&mut self.sending)))
+        let room = Room { frame: &mut self.sending, stamps: self.stamps };
+        Some((Frame { room: &mut self.received, stamps: self.stamps }, room))
     }
 
     fn transmit(&mut self, cx: &mut Context<'_>) -> Option<Room<'_>> {
-        has_room(cx).then_some(Room(&mut self.sending))
+        has_room(cx).then_some(Room { frame: &mut self.sending, stamps: self.stamps })
     }
 
     fn link_state(&mut self, _cx: &mut Context<'_>) -> LinkState {
@@ -162,20 +163,31 @@ impl RxToken for Frame<'_> {
 }
 
 /// Room in the transmit FIFO.
-pub struct Room<'a>(&'a mut [u8; FRAME_MAX]);
+pub struct Room<'a> {
+    frame: &'a mut [u8; FRAME_MAX],
+    stamps: &'static Stamps,
+}
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let Some(frame) = self.0.get_mut(..len) else {
+        let Some(frame) = self.frame.get_mut(..len) else {
             unreachable!("the stack keeps to the transmission unit");
         };
         let result = f(frame);
         DEVICE.write(TX_DATA, FIRST_SEGMENT | LAST_SEGMENT | len as u32);
         DEVICE.write(TX_DATA, len as u32);
-        for chunk in frame.chunks(4) {
+        let mut left = clock::clocks().hw;
+        let words = frame.len().div_ceil(4);
+        for (chunk, after) in frame.chunks(4).zip((0..words).rev()) {
             let mut word = [0; 4];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            if after == 0 {
+                left = clock::clocks().hw; // The last word sends the frame.
+            }
             DEVICE.write(TX_DATA, u32::from_le_bytes(word));
+        }
+        if let Some(tag) = tag_in(frame) {
+            self.stamps.frame_left(tag, left);
         }
         // Nobody asks how it went, but a full status FIFO would stop the controller.
         while DEVICE.read(TX_FIFO_INF) >> 16 & 0xff != 0 {

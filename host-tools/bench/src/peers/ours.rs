@@ -33,6 +33,7 @@ impl Peer for Ours {
             arrived: Instant(exchange.h4),
             error_us: 0,
             certain_us: 0,
+            leaves_us: 0,
         });
     }
 

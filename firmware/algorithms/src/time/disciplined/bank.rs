@@ -13,7 +13,7 @@
 //! early just before, and it looked as if the crystal had leapt, that is undone.
 
 use super::fixed::{Root, times_q8};
-use super::model::{GAP_Q32, Met, Model, OFFSET_MAX_Q24, Usual, Wander, Way};
+use super::model::{GAP_Q32, Met, Model, OFFSET_MAX_Q24, ROUNDING_Q24, Usual, Wander, Way};
 
 /// From the steadiest to the most nervous; in ppb/√s and, for the trend, ppb/s/√s: 1 and 0, 3 and 0.3,
 /// 100 and 2.
@@ -31,6 +31,9 @@ const INERTIA_Q16: i64 = 1 << 16;
 
 /// Credit fades within so many seconds: 2⁷.
 const FADING_S_LOG2: u32 = 7;
+
+/// And within as many exchanges: more of them say more by chance too. A second each, q32.
+const FADING_MIN_Q32: i64 = 1 << 32;
 
 /// So many deviations of the rate are doubted: of the best hypothesis's, and of the second one's.
 const DEVIATIONS: i64 = 3;
@@ -57,6 +60,9 @@ const TRIPS: u32 = 256;
 /// A path is not shorter by less, µs.
 const TRIP_MIN_US: i64 = 8;
 
+/// Stamps that are off by more are none.
+const BLUR_MAX_US: i64 = 10_000;
+
 /// What is known of one way's delays beyond the shortest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Delays {
@@ -73,11 +79,11 @@ struct Delays {
 impl Delays {
     const NONE: Delays = Delays { usual_q8: 256, learnt: 0, quiet: 0, least_q24: i64::MAX };
 
-    fn usual(&self) -> Usual {
+    fn usual(&self, blur_q24: i64) -> Usual {
         let delay_q8 = i64::from(self.usual_q8.max(USUAL_MIN_Q8));
         // Three quarters of what delays that fade exponentially demand: where all are alike likely, it would be half.
         let inverse_q32 = Root::of(delay_q8).inverse().times_q30(3 << 8);
-        Usual { delay_q8, inverse_q32, leans: self.quiet < QUIET_LEANS }
+        Usual { delay_q8, inverse_q32, blur_q24, leans: self.quiet < QUIET_LEANS }
     }
 
     fn learn(&mut self, met: &Met) {
@@ -125,6 +131,8 @@ pub(super) struct Bank {
     warming: Model,
     nervous: Model,
     best: Best,
+    /// The variance of a stamp's own error, µs². q24.
+    blur_q24: i64,
     there: Delays,
     back: Delays,
     /// By how much more the way there is longer than the way back since paths changed, halved. µs, q24.
@@ -180,6 +188,7 @@ impl Bank {
             warming: Model::new(warming, drift_ppm),
             nervous: Model::new(nervous, drift_ppm),
             best: Best::Steady,
+            blur_q24: ROUNDING_Q24,
             there: Delays::NONE,
             back: Delays::NONE,
             aside_q24: 0,
@@ -191,6 +200,12 @@ impl Bank {
                 kept: 0,
             },
         }
+    }
+
+    /// Stamps are off by about so much, besides being whole.
+    pub(super) fn blur(&mut self, by_us: u32) {
+        let by_us = i64::from(by_us).min(BLUR_MAX_US);
+        self.blur_q24 = ROUNDING_Q24 + ((by_us * by_us) << 24);
     }
 
     /// What the best one believes.
@@ -262,8 +277,8 @@ impl Bank {
 
     /// Lets `dt` pass, then takes the bounds of one exchange: from above, and from below.
     pub(super) fn exchange(&mut self, dt_q32: i64, above_us: i64, below_us: i64) -> Touched {
-        let (there, back) = (self.there.usual(), self.back.usual());
-        let fading_q8 = dt_q32.min(GAP_Q32) >> 24;
+        let (there, back) = (self.there.usual(self.blur_q24), self.back.usual(self.blur_q24));
+        let fading_q8 = dt_q32.clamp(FADING_MIN_Q32, GAP_Q32) >> 24;
         for model in self.all() {
             model.merit_q16 -= times_q8(model.merit_q16 >> FADING_S_LOG2, fading_q8);
             model.pass(dt_q32);

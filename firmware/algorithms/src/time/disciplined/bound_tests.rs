@@ -68,7 +68,7 @@ fn perform(
         t += there + 40.0 + back;
         let is_lost = wild.random.unit() < 0.1;
         if !is_lost {
-            clock.exchange(&Exchange { asked, received, answered, arrived, error_us: 0, certain_us: 0 });
+            clock.exchange(&Exchange { asked, received, answered, arrived, error_us: 0, certain_us: 0, leaves_us: 0 });
         }
         let pause = clock.next_in().0 as f64 * if wild.random.unit() < 0.01 { 30.0 } else { 1.0 };
         for _ in 0..3 {
@@ -135,6 +135,7 @@ fn the_narrow_interval_bears_the_leaps_that_it_says_where_ways_are_alike() {
                 arrived: Instant(at(trip) as u64),
                 error_us: 0,
                 certain_us: 0,
+                leaves_us: 0,
             });
             for part in 1..8 {
                 let us = trip + (1e6 - trip) * f64::from(part) / 8.0;
@@ -169,6 +170,7 @@ fn what_it_bears_is_what_the_page_says() {
                 arrived: Instant(t + there + 40 + back),
                 error_us: 0,
                 certain_us: 0,
+                leaves_us: 0,
             });
         }
         let bears = clock.bears_ppb() / 1000;

@@ -192,6 +192,11 @@ impl Ensemble {
         self.shown.read(now).map(|(shown_us, _)| ClusterTime(shown_us))
     }
 
+    /// How much stamps are off: see [`Disciplined::blur`].
+    pub fn blur(&mut self, by_us: u32) {
+        self.servos.iter_mut().for_each(|servo| servo.blur(by_us));
+    }
+
     /// Where the references' time lies, if more than half of them tell it: see [`Disciplined::interval`].
     #[must_use]
     pub fn interval(&self, now: Instant) -> Option<Interval> {

@@ -146,7 +146,7 @@ fn proves(at: u64, least_us: i64, most_us: i64) -> Exchange {
     let took = (most_us - least_us) as u64;
     let time = ClusterTime(at as i64 + most_us);
     let (asked, arrived) = (Instant(at), Instant(at + took));
-    Exchange { asked, received: time, answered: time, arrived, error_us: 0, certain_us: 0 }
+    Exchange { asked, received: time, answered: time, arrived, error_us: 0, certain_us: 0, leaves_us: 0 }
 }
 
 /// The same from one source, as often as it takes to set a clock.
@@ -311,6 +311,7 @@ fn wild_exchanges_with_wild_sources_never_panic() {
             arrived: Instant(asked.wrapping_add(handling as u64 + (random.next() >> (43 + r % 20)))),
             error_us: random.next() as u32 >> (r % 32),
             certain_us: random.next() as u32 >> (r / 7 % 32),
+            leaves_us: random.next() as u32 >> (r / 11 % 32),
         };
         let sources = clock.sources();
         if clock.exchange((r % sources as u64) as usize, &wild).refused.is_none() {

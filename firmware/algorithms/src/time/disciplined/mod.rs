@@ -57,11 +57,11 @@ const GAP_MAX_US: u64 = 512_000_000;
 const LOCK_EXCHANGES: u32 = 16;
 
 /// After so many a clock is locked, however sure it is: where delays surprise it again and again, that takes for ever.
-const LOCK_EXCHANGES_MAX: u32 = 240;
+const LOCK_EXCHANGES_MAX: u32 = 480;
 
 /// Exchanges after which a rate that is sure of itself is believed enough to lead by: before, too few have come near
 /// the shortest delay to tell.
-const FIT_EXCHANGES_MIN: u32 = 256;
+const FIT_EXCHANGES_MIN: u32 = 512;
 
 /// After so many a clock that is locked leads, however sure it is: it will not know its rate much better soon.
 const FIT_EXCHANGES_MAX: u32 = 1024;
@@ -105,6 +105,9 @@ pub struct Exchange {
     pub error_us: u32,
     /// and as its certain one does.
     pub certain_us: u32,
+    /// From `T3` until the answer had left the server's board, as a rule. Only what is shown goes by it: no interval
+    /// rests on what is usual.
+    pub leaves_us: u32,
 }
 
 /// Why an exchange was not used.
@@ -188,6 +191,12 @@ impl Disciplined {
     pub const fn parting_by(mut self, ppm: u32) -> Disciplined {
         self.bound = self.bound.parting_by(ppm);
         self
+    }
+
+    /// Stamps are off by about so much from one datagram to the next: what takes them may be busy. What is shown then
+    /// believes no single one to the microsecond. The intervals do not change: no stamp claims too much.
+    pub fn blur(&mut self, by_us: u32) {
+        self.bank.blur(by_us);
     }
 
     /// Takes the stamps of one exchange.
@@ -277,8 +286,10 @@ impl Disciplined {
     /// How long to wait before the next exchange.
     #[must_use]
     pub fn next_in(&self) -> Duration {
-        if !self.is_locked || self.exchanges < LOCK_EXCHANGES || !self.is_fit() {
-            Duration::from_millis(250)
+        if !self.is_locked || self.exchanges < LOCK_EXCHANGES {
+            Duration::from_millis(125)
+        } else if !self.is_fit() {
+            Duration::from_millis(125)
         } else if self.bank.is_steady() && self.exchanges > SETTLED_EXCHANGES {
             Duration::from_millis(2000)
         } else {
@@ -403,7 +414,7 @@ impl Disciplined {
                 return true;
             }
         }
-        let touched = self.bank.exchange(gap_q32, above_us, below_us);
+        let touched = self.bank.exchange(gap_q32, above_us, below_us + leaving_us(exchange));
         if touched.is_near {
             self.proven = exchange.arrived;
         }
@@ -429,6 +440,9 @@ impl Disciplined {
 
     /// Bends what is shown towards what is known.
     fn show(&mut self, arrived: Instant) {
+        if self.shown.is_bending(arrived) {
+            return; // Two answers came at almost the same time: the next one makes up for this one.
+        }
         let best = self.bank.best();
         // Who follows a clock that runs at a learnt rate relies on how far that may be from its crystal's.
         let rate_q32 = self.bound.confine(best.rate_q32);
@@ -456,7 +470,7 @@ impl Disciplined {
     /// The reference's time minus the hardware time, if both delays were alike.
     fn middle_us(&self, exchange: &Exchange) -> i64 {
         let above_us = exchange.received.0.wrapping_sub(exchange.asked.0 as i64);
-        let below_us = exchange.answered.0.wrapping_sub(exchange.arrived.0 as i64);
+        let below_us = exchange.answered.0.wrapping_sub(exchange.arrived.0 as i64).wrapping_add(leaving_us(exchange));
         below_us.wrapping_add(above_us.wrapping_sub(below_us) / 2)
     }
 }
@@ -485,4 +499,9 @@ fn since_us(later: Instant, earlier: Instant) -> i64 {
 #[must_use]
 pub fn round_trip_us(exchange: &Exchange) -> i64 {
     since_us(exchange.arrived, exchange.asked).wrapping_sub(exchange.answered.0.wrapping_sub(exchange.received.0))
+}
+
+/// From `T3` until the answer had left, as a rule; never so much that nothing remains for its way.
+fn leaving_us(exchange: &Exchange) -> i64 {
+    i64::from(exchange.leaves_us).min(round_trip_us(exchange).max(0) / 2)
 }

@@ -35,7 +35,7 @@ const TREND_S_LOG2: u32 = 10;
 const DELAY_WANDER_Q24: i64 = 1678;
 
 /// What whole microseconds hide: the variance of the difference of two of them, 1/6. q24.
-const ROUNDING_Q24: i64 = (1 << 24) / 6;
+pub(super) const ROUNDING_Q24: i64 = (1 << 24) / 6;
 
 /// A delay beyond so many usual ones says that the network was busy, and nothing else.
 const FAR: i64 = 6;
@@ -85,6 +85,8 @@ pub(super) struct Usual {
     pub delay_q8: i64,
     /// One by that. q32.
     pub inverse_q32: i64,
+    /// The variance of a stamp's own error, µs². q24.
+    pub blur_q24: i64,
     /// Whether delays come near the shortest at present. While none does, they say nothing about it.
     pub leans: bool,
 }
@@ -289,10 +291,10 @@ impl Model {
         self.delay_q24 = self.delay_q24.clamp(0, OFFSET_MAX_Q24);
     }
 
-    fn see(&self, way: Way) -> Seen {
+    fn see(&self, way: Way, usual: &Usual) -> Seen {
         let signed = |value: i64| if way == Way::There { value } else { -value };
         let (offset, delay) = (signed(self.tt) + self.td, signed(self.td) + self.dd);
-        let variance_q24 = (signed(offset) + delay).max(0) + ROUNDING_Q24;
+        let variance_q24 = (signed(offset) + delay).max(0) + usual.blur_q24;
         Seen {
             offset,
             rate: signed(self.tr) + self.rd,
@@ -305,7 +307,7 @@ impl Model {
 
     /// Takes a bound: on that way, `bound` is at least the shortest delay plus or minus `θ`.
     pub(super) fn bound(&mut self, way: Way, bound_q24: i64, usual: &Usual) -> Met {
-        let mut seen = self.see(way);
+        let mut seen = self.see(way, usual);
         let expected = if way == Way::There { self.offset_q24 } else { -self.offset_q24 } + self.delay_q24;
         let delay_q24 = bound_q24 - expected;
         let usual_q24 = usual.delay_q8 << 16;
@@ -314,7 +316,7 @@ impl Model {
             let out_q12 = seen.root_q12.divide(delay_q24).clamp(-COST_MAX_Q16, COST_MAX_Q16);
             self.merit_q16 -= ((out_q12 * out_q12) >> 9).min(COST_MAX_Q16);
             self.widen(-delay_q24, SURPRISING * (seen.root_q12.root << 12));
-            seen = self.see(way);
+            seen = self.see(way, usual);
         }
         let deviation_q24 = seen.root_q12.root << 12;
         let is_beyond = |q24: i64, deviations: i64| q24 > deviations * deviation_q24;

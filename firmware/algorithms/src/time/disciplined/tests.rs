@@ -116,6 +116,7 @@ fn exchanges(family: &Family, crystal: &Crystal, seed: u64, seconds: usize) -> V
             arrived: Instant(crystal.at(arrived) as u64),
             error_us: 0,
             certain_us: 0,
+            leaves_us: 0,
         })
     };
     (0..seconds).filter_map(exchange).collect()
@@ -290,6 +291,7 @@ fn stamps_that_cannot_be_are_refused_and_wild_ones_never_panic() {
         arrived: Instant(1400),
         error_us: 0,
         certain_us: 0,
+        leaves_us: 0,
     };
     let mut clock = Disciplined::default();
     assert_eq!(clock.exchange(&good).refused, None);
@@ -312,6 +314,7 @@ fn stamps_that_cannot_be_are_refused_and_wild_ones_never_panic() {
             arrived: Instant(asked.wrapping_add(handling as u64 + (random.next() >> (43 + r % 20)))),
             error_us: random.next() as u32 >> (r % 32),
             certain_us: random.next() as u32 >> (r % 32),
+            leaves_us: random.next() as u32 >> (r % 31),
         };
         clock.exchange(&wild);
         let now = Instant(clock.last.0.wrapping_add(random.next() >> (r % 64)));
@@ -388,6 +391,7 @@ fn across_ten_hand_overs_time_never_jumps_and_keeps_the_first_masters_rate() {
                 arrived: at(node, arrived),
                 error_us,
                 certain_us: error_us,
+                leaves_us: 0,
             });
         }
         for (node, clock) in clocks.iter().enumerate() {
@@ -429,6 +433,7 @@ fn from_the_start(seed: u64, (least, most): (f64, f64), seconds: u64) -> (f64, f
             arrived: Instant(hardware(t + there + 30.0 + back) as u64),
             error_us: 0,
             certain_us: 0,
+            leaves_us: 0,
         };
         if random.unit() > 0.02 {
             clock.exchange(&exchange);
@@ -505,6 +510,43 @@ fn nothing_jumps_when_roles_change_while_a_correction_is_about_to_begin() {
                     last = shown;
                 }
             }
+        }
+    }
+}
+
+/// Whoever serves the time was paused: all its answers come at once, and are far off.
+#[test]
+fn answers_that_come_all_at_once_move_nothing_before_its_time() {
+    for apart_us in [1, 300, 900, 4_000, 9_999, 10_000, 10_001] {
+        let mut clock = Disciplined::default();
+        let crystal = Crystal::new(&LAN, 1, 14);
+        let mut at = Instant(0);
+        for exchange in exchanges(&LAN, &crystal, 1, 12) {
+            clock.exchange(&exchange);
+            at = exchange.arrived;
+        }
+        at = at + Duration(700_000);
+        for answer in 0..40 {
+            let (asked, answered) = (Instant(at.0 - 400_000), clock.read(at).unwrap());
+            let before = answered;
+            let stamps = Exchange {
+                asked,
+                received: ClusterTime(answered.0 - 5_000),
+                answered: ClusterTime(answered.0 - 5_000),
+                arrived: at,
+                error_us: 0,
+                certain_us: 0,
+                leaves_us: 0,
+            };
+            assert_eq!(clock.exchange(&stamps).refused, None);
+            assert_eq!(clock.read(at), Some(before), "{apart_us} µs apart, answer {answer}");
+            at = at + Duration(apart_us);
+            let gained_us = clock.read(at).unwrap().ahead_of_us(before);
+            let most = apart_us as i64 / 2_000 + 1; // 500 ppm
+            assert!(
+                (gained_us - apart_us as i64).abs() <= most,
+                "{apart_us} µs apart, answer {answer}: {gained_us} µs"
+            );
         }
     }
 }

@@ -46,7 +46,8 @@ pub fn count(counter: &Counter) -> Cost {
         let received = ClusterTime((true_us + there + AHEAD_US) as i64);
         let answered = ClusterTime((true_us + there + 40 + AHEAD_US) as i64);
         let arrived = Instant(asked + there + 40 + back);
-        let exchange = Exchange { asked: Instant(asked), received, answered, arrived, error_us: 0, certain_us: 0 };
+        let exchange =
+            Exchange { asked: Instant(asked), received, answered, arrived, error_us: 0, certain_us: 0, leaves_us: 0 };
         let (count, _) = counter.count(|| clock.exchange(&exchange));
         assert!(counts.push(u32::try_from(count).unwrap_or(u32::MAX)).is_ok(), "there is room for every count");
         let (count, _) = counter.count(|| clock.interval(arrived));

@@ -7,8 +7,12 @@
 //!
 //! A frame that arrives while another is read is stamped when the driver waits again: late, never
 //! early.
+//!
+//! And when frames left: the bus sees which one is written into the controller, and the command that sends it.
 
 use compasso_board_rp2040::STAMPS;
+use compasso_node::Tag;
+use compasso_runtime::stamps::tag_in;
 use compasso_wire::Instant;
 use core::{
     cell::Cell,
@@ -81,8 +85,19 @@ fn line_fell() {
     WAITING.wake();
 }
 
-/// The bus, which notices that a frame is read.
-pub struct WatchedBus<B>(pub B);
+/// The bus, which notices that a frame is read, and that one is sent.
+pub struct WatchedBus<B> {
+    bus: B,
+    /// How the datagram ends that was written into the controller.
+    writing: Option<Tag>,
+}
+
+impl<B> WatchedBus<B> {
+    /// Watches this bus.
+    pub fn new(bus: B) -> WatchedBus<B> {
+        WatchedBus { bus, writing: None }
+    }
+}
 
 impl<B: BusErrorType> BusErrorType for WatchedBus<B> {
     type Error = B::Error;
@@ -94,7 +109,20 @@ impl<B: SpiDevice> SpiDevice for WatchedBus<B> {
             let fell_at = critical_section::with(|cs| FELL_AT.borrow(cs).take());
             STAMPS.frame_arrived(fell_at.unwrap_or_else(now));
         }
-        self.0.transaction(operations).await?;
+        match operations {
+            [Operation::Write(_), Operation::Write(control), Operation::Write(frame)] if **control == WRITE_SENDING => {
+                self.writing = tag_in(frame);
+            }
+            [Operation::Write(address), Operation::Write(control), Operation::Write(&[SEND])]
+                if **address == COMMAND && **control == WRITE_SOCKET_0 =>
+            {
+                if let Some(tag) = self.writing.take() {
+                    STAMPS.frame_left(tag, now());
+                }
+            }
+            _ => {}
+        }
+        self.bus.transaction(operations).await?;
         if is_nothing_received(operations) {
             critical_section::with(|cs| FELL_AT.borrow(cs).set(None)); // It was no frame.
         }
@@ -103,11 +131,14 @@ impl<B: SpiDevice> SpiDevice for WatchedBus<B> {
 }
 
 // Registers of socket 0, by address; the control byte names the socket's block and the direction.
+const COMMAND: [u8; 2] = [0x00, 0x01];
 const INTERRUPT: [u8; 2] = [0x00, 0x02];
 const RECEIVED_LEN: [u8; 2] = [0x00, 0x26];
 const READ_SOCKET_0: [u8; 1] = [0b0000_1000];
 const WRITE_SOCKET_0: [u8; 1] = [0b0000_1100];
+const WRITE_SENDING: [u8; 1] = [0b0001_0100];
 const INTERRUPT_RECEIVED: u8 = 1 << 2;
+const SEND: u8 = 0x20;
 
 fn is_interrupt_cleared(operations: &[Operation<'_, u8>]) -> bool {
     match operations {

@@ -64,7 +64,7 @@ pub async fn start(wiring: Wiring, mac: [u8; 6]) -> (EthernetDevice, Ethernet) {
     let Ok(bus) = ExclusiveDevice::new(spi, Output::new(wiring.select, Level::High), Delay);
     let interrupt = StampedLine(Input::new(wiring.interrupt, Pull::Up));
     let reset = Output::new(wiring.reset, Level::High);
-    match embassy_net_wiznet::new(mac, STATE.take(), WatchedBus(bus), interrupt, reset).await {
+    match embassy_net_wiznet::new(mac, STATE.take(), WatchedBus::new(bus), interrupt, reset).await {
         Ok(started) => started,
         Err(_) => panic!("there is no W5500 on SPI0: is this a W5500-EVB-Pico?"),
     }
