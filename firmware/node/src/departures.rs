@@ -13,24 +13,34 @@ pub type Tag = [u8; 8];
 
 /// Datagrams that may be on their way to the wire, or whose departure may still be asked for. More are forgotten: then
 /// their stamps count.
-const REMEMBERED: usize = 8;
+const REMEMBERED: usize = 4;
 
-/// An answer that takes longer is no rule: it waited for something.
+/// What takes longer waited for something: so much is believed.
 const LEAVES_MAX: Duration = Duration::from_millis(10);
 
 /// The part by which each answer corrects the rule.
 const LEARNT: u32 = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
-    Question { left: Option<Instant> },
+enum What {
+    Question,
     Answer,
+}
+
+/// A datagram about the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sent {
+    tag: Tag,
+    stamped: Instant,
+    what: What,
+    /// From its stamp to its departure, as far as is known.
+    took_us: u32,
 }
 
 /// What is known of departures.
 #[derive(Default)]
 pub(crate) struct Departures {
-    sent: Deque<(Tag, Instant, Sent), REMEMBERED>,
+    sent: Deque<Sent, REMEMBERED>,
     /// The median of what answers take. µs, q4.
     leaves_q4: u32,
 }
@@ -38,26 +48,24 @@ pub(crate) struct Departures {
 impl Departures {
     /// A datagram with this stamp and this end is on its way.
     pub(crate) fn note(&mut self, body: &Body<'_>, stamped: Instant, datagram: &[u8]) {
-        let sent = match body {
-            Body::TimeRequest { .. } => Sent::Question { left: None },
-            Body::TimeReply { .. } => Sent::Answer,
+        let what = match body {
+            Body::TimeRequest { .. } => What::Question,
+            Body::TimeReply { .. } => What::Answer,
             _ => return,
         };
         let Some(tag) = datagram.last_chunk() else { return };
         if self.sent.is_full() {
             self.sent.pop_front();
         }
-        let _ = self.sent.push_back((*tag, stamped, sent)); // There is room.
+        let _ = self.sent.push_back(Sent { tag: *tag, stamped, what, took_us: 0 }); // There is room.
     }
 
     fn left(&mut self, tag: Tag, at: Instant) {
-        let Some((_, stamped, sent)) = self.sent.iter_mut().find(|(other, ..)| *other == tag) else { return };
-        match sent {
-            Sent::Question { left } => *left = Some(at),
-            Sent::Answer => {
-                let took = at.since(*stamped).min(LEAVES_MAX);
-                self.learn(took.0 as u32);
-            }
+        let Some(sent) = self.sent.iter_mut().find(|sent| sent.tag == tag) else { return };
+        sent.took_us = at.since(sent.stamped).min(LEAVES_MAX).0 as u32;
+        if sent.what == What::Answer {
+            let took_us = sent.took_us;
+            self.learn(took_us);
         }
     }
 
@@ -73,11 +81,8 @@ impl Departures {
 
     /// When the question with this stamp left: then, if nobody knows better.
     pub(crate) fn of(&self, stamped: Instant) -> Instant {
-        let left = |(_, at, sent): &(Tag, Instant, Sent)| match sent {
-            Sent::Question { left } if *at == stamped => *left,
-            Sent::Question { .. } | Sent::Answer => None,
-        };
-        self.sent.iter().find_map(left).unwrap_or(stamped)
+        let is_it = |sent: &&Sent| sent.what == What::Question && sent.stamped == stamped;
+        stamped + Duration(self.sent.iter().find(is_it).map_or(0, |sent| sent.took_us.into()))
     }
 
     /// How long answers take from their stamp to the wire, as a rule.

@@ -23,7 +23,7 @@ use heapless::Deque;
 pub const FRAMES_MAX: usize = 16;
 
 /// So many departures wait to be asked for; then the oldest is forgotten.
-const LEFT_MAX: usize = 8;
+const LEFT_MAX: usize = 4;
 
 /// The stamps on their way up. There is one for each network device.
 pub struct Stamps(Mutex<CriticalSectionRawMutex, RefCell<Inner>>);

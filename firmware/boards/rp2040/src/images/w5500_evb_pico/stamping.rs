@@ -109,18 +109,12 @@ impl<B: SpiDevice> SpiDevice for WatchedBus<B> {
             let fell_at = critical_section::with(|cs| FELL_AT.borrow(cs).take());
             STAMPS.frame_arrived(fell_at.unwrap_or_else(now));
         }
-        match operations {
-            [Operation::Write(_), Operation::Write(control), Operation::Write(frame)] if **control == WRITE_SENDING => {
-                self.writing = tag_in(frame);
-            }
-            [Operation::Write(address), Operation::Write(control), Operation::Write(&[SEND])]
-                if **address == COMMAND && **control == WRITE_SOCKET_0 =>
-            {
-                if let Some(tag) = self.writing.take() {
-                    STAMPS.frame_left(tag, now());
-                }
-            }
-            _ => {}
+        if let Some(frame) = written_to_send(operations) {
+            self.writing = tag_in(frame);
+        } else if is_sent(operations)
+            && let Some(tag) = self.writing.take()
+        {
+            STAMPS.frame_left(tag, now());
         }
         self.bus.transaction(operations).await?;
         if is_nothing_received(operations) {
@@ -139,6 +133,25 @@ const WRITE_SOCKET_0: [u8; 1] = [0b0000_1100];
 const WRITE_SENDING: [u8; 1] = [0b0001_0100];
 const INTERRUPT_RECEIVED: u8 = 1 << 2;
 const SEND: u8 = 0x20;
+
+/// The frame that is put where frames to send lie.
+fn written_to_send<'a>(operations: &'a [Operation<'_, u8>]) -> Option<&'a [u8]> {
+    match operations {
+        [Operation::Write(_), Operation::Write(control), Operation::Write(frame)] if **control == WRITE_SENDING => {
+            Some(frame)
+        }
+        _ => None,
+    }
+}
+
+fn is_sent(operations: &[Operation<'_, u8>]) -> bool {
+    match operations {
+        [Operation::Write(address), Operation::Write(control), Operation::Write([command])] => {
+            **address == COMMAND && **control == WRITE_SOCKET_0 && *command == SEND
+        }
+        _ => false,
+    }
+}
 
 fn is_interrupt_cleared(operations: &[Operation<'_, u8>]) -> bool {
     match operations {
