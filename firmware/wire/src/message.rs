@@ -229,7 +229,7 @@ pub enum Body<'a> {
         error_us: u32,
         /// and for certain by no more than this.
         certain_us: u32,
-        /// From `sent` until such an answer has left the server's board, as a rule.
+        /// From `sent` until such an answer has left the server's board: most take at least so long.
         leaves_us: u32,
         /// It is cluster time; otherwise only what the server's clock has shown since its boot.
         is_set: bool,

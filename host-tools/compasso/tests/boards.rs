@@ -98,39 +98,59 @@ fn sixteen_boards_keep_every_promise() {
     println!("{} entries, {}", summary["mutex"]["entries"], summary["election"]["leaders"]);
 }
 
-/// Every algorithm of mutual exclusion and every election, in seven performances: the coordinator dies
-/// and returns, and one datagram in fifty is lost.
+/// Every algorithm of mutual exclusion, every election and everything that can be done about deadlocks, in seven
+/// performances: two of five more resources are locked at a time, the coordinator dies and returns, and one datagram in
+/// fifty is lost.
 #[test]
-fn every_mutex_and_every_election_holds_on_emulated_boards() {
+fn every_mutex_every_election_and_every_deadlock_strategy_hold_on_emulated_boards() {
     if skipped() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (election, mutex) in [
-        ("bully", "central"),
-        ("ring", "voting"),
-        ("chang-roberts", "lamport"),
-        ("hirschberg-sinclair", "ricart-agrawala"),
-        ("detector", "token-ring"),
-        ("bully", "suzuki-kasami"),
-        ("ring", "maekawa"),
+    for (election, mutex, strategy) in [
+        ("bully", "central", "detect"),
+        ("ring", "voting", "prevent-order"),
+        ("chang-roberts", "lamport", "wait-die"),
+        ("hirschberg-sinclair", "ricart-agrawala", "wound-wait"),
+        ("detector", "token-ring", "avoid"),
+        ("bully", "suzuki-kasami", "ignore"),
+        ("ring", "maekawa", "detect"),
     ] {
+        let is_ignored = strategy == "ignore";
+        let violations = if is_ignored { "" } else { "violations = 0\n" };
         let text = format!(
             "name = \"{election}-{mutex}\"\nnodes = 5\nseed = 2\nduration = \"21s\"\n\
              [clock]\nsync = \"cristian\"\nskew_ppm = {{ uniform = 60 }}\n\
              [election]\nalgorithm = \"{election}\"\n\
              [mutex]\nalgorithm = \"{mutex}\"\nworkload = {{ every = \"200ms\", hold = \"5ms\" }}\n\
+             [deadlock]\nstrategy = \"{strategy}\"\nresources = [\"a\", \"b\", \"c\", \"d\", \"e\"]\n\
+             workload = {{ every = \"100ms\", hold = \"10ms\", several = 2 }}\n\
              [network]\nloss = 0.02\n\
              [[step]]\nat = \"4s\"\ncrash = 4\n[[step]]\nat = \"7s\"\nrestart = 4\n\
              [[step]]\nat = \"15s\"\nsnapshot = 1\n\
-             [expect]\nleader = 4\nviolations = 0\nentries_each_min = 10\n"
+             [expect]\nleader = 4\nentries_each_min = 10\n{violations}"
         );
         let scenario = folder.path().join(format!("{election}-{mutex}.toml"));
         fs::write(&scenario, text).unwrap();
-        let summary = perform(&[scenario.to_str().unwrap()], &folder.path().join(mutex), 0);
-        assert_eq!(summary["violations"], Value::Array(Vec::new()), "{election}, {mutex}");
-        assert_eq!(summary["election"]["agreed"], true, "{election}, {mutex}");
-        assert!(summary["checked"].as_array().unwrap().contains(&"cut".into()), "{election}, {mutex}: no snapshot");
+        let summary = perform(&[scenario.to_str().unwrap()], &folder.path().join(mutex), i32::from(is_ignored));
+        let name = format!("{election}, {mutex}, {strategy}");
+        let broken = summary["violations"].as_array().unwrap();
+        assert_eq!(broken.is_empty(), !is_ignored, "{name}: {broken:?}");
+        assert!(broken.iter().all(|one| one["property"] == "deadlock"), "{name}: {broken:?}");
+        assert_eq!(summary["election"]["agreed"], true, "{name}");
+        let locks = &summary["deadlock"];
+        println!(
+            "{name}: {} transactions, given back {}, {} deadlocks found, {} closed",
+            locks["transactions"],
+            locks["abandons"],
+            locks["found"].as_array().map_or(0, Vec::len),
+            locks["closed"]
+        );
+        let checked = summary["checked"].as_array().unwrap();
+        assert!(checked.contains(&"cut".into()) && checked.contains(&"deadlock".into()), "{name}: {checked:?}");
+        let each = locks["by_node"].as_object().unwrap();
+        assert!(is_ignored || each.values().all(|count| count.as_u64() >= Some(10)), "{name}: {each:?}");
+        assert!(strategy != "detect" || !locks["found"].as_array().unwrap().is_empty(), "{name}: no deadlock to find");
     }
 }
 

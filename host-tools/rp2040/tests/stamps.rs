@@ -35,6 +35,8 @@ struct Measured {
     receiving: Vec<i64>,
     /// From the transmit stamp of an answer to its end on the wire.
     sending: Vec<i64>,
+    /// From when an answer leaves, as it says itself, to its end on the wire.
+    told: Vec<i64>,
 }
 
 fn boards(kind: BoardKind) -> [Board; 2] {
@@ -88,8 +90,12 @@ fn measure(kind: BoardKind) -> Measured {
                 let mut asked = None;
                 read(from, &packet, |body| match body {
                     Body::TimeRequest { sent } => asked = Some(sent.0),
-                    Body::TimeReply { echo, handling_us, sent, .. } => {
-                        measured.sending.push((at / CYCLES_PER_US) as i64 - sent.0 as i64);
+                    Body::TimeReply { echo, handling_us, sent, leaves_us, .. } => {
+                        let after_us = (at / CYCLES_PER_US) as i64 - sent.0 as i64;
+                        measured.sending.push(after_us);
+                        if *leaves_us > 0 {
+                            measured.told.push(after_us - i64::from(*leaves_us));
+                        }
                         let received = sent.0 as i64 - i64::from(*handling_us);
                         if let Some(arrived) = questions.get(&(from, echo.0)) {
                             measured.receiving.push(received - (arrived / CYCLES_PER_US) as i64);
@@ -138,7 +144,7 @@ fn report(kind: BoardKind, what: &str, values: &mut [i64]) -> (i64, i64) {
 }
 
 #[test]
-fn no_stamp_is_early_and_receive_stamps_are_near_the_wire() {
+fn no_stamp_is_early_and_what_boards_tell_is_near_the_wire() {
     for kind in [BoardKind::W5500EvbPico, BoardKind::PicoUsb] {
         let mut measured = measure(kind);
         let (least, most) = report(kind, "from the end of the frame to the receive stamp", &mut measured.receiving);
@@ -146,5 +152,14 @@ fn no_stamp_is_early_and_receive_stamps_are_near_the_wire() {
         assert!(most < 30, "{}: {most} µs behind the frame", kind.image());
         let (least, _) = report(kind, "from the transmit stamp to the end of the frame", &mut measured.sending);
         assert!(least > 0, "{}: a frame before its stamp", kind.image());
+        match kind {
+            BoardKind::PicoUsb => assert!(measured.told.is_empty(), "its controller tells nothing of departures"),
+            _ => {
+                let what = "from when an answer says that it leaves to the end of the frame";
+                let (least, most) = report(kind, what, &mut measured.told);
+                assert!(least > 0, "{}: an answer that leaves before it says so", kind.image());
+                assert!(most < 40, "{}: {most} µs before the end of the frame", kind.image());
+            }
+        }
     }
 }
