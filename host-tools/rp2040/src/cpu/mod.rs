@@ -7,16 +7,20 @@ mod exceptions;
 mod execute;
 mod many;
 pub mod op;
+mod shape;
+mod sprint;
 
 pub use exceptions::Private;
 
-use crate::bus::Bus;
-use op::{Op, Reg, decode, fuse, is_wide};
+use crate::bus::{Bus, XIP_BASE};
+use op::{Op, Reg, decode, is_wide};
+use shape::{Place, places};
 
 /// A program, decoded, from the beginning of flash.
 #[derive(Debug, Default)]
 pub struct Code {
     ops: Vec<Op>,
+    places: Vec<Place>,
 }
 
 impl Code {
@@ -34,12 +38,10 @@ impl Code {
             }
             other => other,
         };
-        let mut ops: Vec<Op> = (0..bytes.len() / 2).map(|index| one(2 * index)).collect();
-        for index in 1..ops.len() {
-            let place = base.wrapping_add(2 * (index as u32 - 1));
-            ops[index - 1] = fuse(place, ops[index - 1], ops[index]);
-        }
-        Code { ops }
+        let ops: Vec<Op> = (0..bytes.len() / 2).map(|index| one(2 * index)).collect();
+        // Whoever executes fast counts places from the beginning of flash.
+        let places = if base == XIP_BASE { places(&ops) } else { Vec::new() };
+        Code { ops, places }
     }
 
     /// How many bytes of flash it takes.
@@ -79,7 +81,7 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Cpu {
     /// R0 to R12, the stack pointer in use, the link register, the next instruction. So many that a
-    /// byte is always an index: only the first sixteen are used.
+    /// byte is always an index: behind these sixteen, one is always zero, and one is never read.
     pub r: [u32; 256],
     /// Bit 31 is the negative flag.
     n: u32,
