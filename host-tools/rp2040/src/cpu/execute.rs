@@ -26,6 +26,8 @@ impl Cpu {
     fn walk(&mut self, bus: &mut Bus, ops: &[Op], limit: u64) -> bool {
         let mut now = bus.now;
         let mut pc = self.r[15];
+        // A comparison in flash and the branch behind it are not divided.
+        let mut compared = false;
         // Whoever leaves the fast path tells the bus the time, and looks up if that asks for it.
         macro_rules! slowly {
             ($access:expr) => {{
@@ -126,9 +128,10 @@ impl Cpu {
             }};
         }
         let goes_on = loop {
-            if now >= limit {
+            if now >= limit && !(compared && is_condition(ops, pc)) {
                 break true;
             }
+            compared = false;
             let op = match ops.get((pc.wrapping_sub(XIP_BASE) >> 1) as usize) {
                 Some(op) => *op,
                 None => {
@@ -153,7 +156,10 @@ impl Cpu {
                 Op::AddImm { d, n, value } => sums!(d, add(self.reg(n), value.into(), false)),
                 Op::SubImm { d, n, value } => sums!(d, add(self.reg(n), !u32::from(value), true)),
                 Op::MovImm { d, value } => sets!(d, u32::from(value)),
-                Op::CmpImm { n, value } => compares!(add(self.reg(n), !u32::from(value), true)),
+                Op::CmpImm { n, value } => {
+                    compares!(add(self.reg(n), !u32::from(value), true));
+                    compared = true;
+                }
                 Op::And { d, m } => sets!(d, self.reg(d) & self.reg(m)),
                 Op::Eor { d, m } => sets!(d, self.reg(d) ^ self.reg(m)),
                 Op::Orr { d, m } => sets!(d, self.reg(d) | self.reg(m)),
@@ -200,7 +206,10 @@ impl Cpu {
                 Op::Adc { d, m } => sums!(d, add(self.reg(d), self.reg(m), self.c)),
                 Op::Sbc { d, m } => sums!(d, add(self.reg(d), !self.reg(m), self.c)),
                 Op::Rsb { d, m } => sums!(d, add(!self.reg(m), 0, true)),
-                Op::Cmp { n, m } => compares!(add(self.reg(n), !self.reg(m), true)),
+                Op::Cmp { n, m } => {
+                    compares!(add(self.reg(n), !self.reg(m), true));
+                    compared = true;
+                }
                 Op::Cmn { d, m } => compares!(add(self.reg(d), self.reg(m), false)),
                 Op::AddHigh { d, m } => {
                     self.r[15] = pc.wrapping_add(4);
@@ -457,4 +466,9 @@ impl Cpu {
         bus.now = now;
         goes_on
     }
+}
+
+/// Whether a conditional branch stands there, in flash.
+fn is_condition(ops: &[Op], pc: u32) -> bool {
+    ops.get((pc.wrapping_sub(XIP_BASE) >> 1) as usize).is_some_and(|op| op.condition().is_some())
 }
