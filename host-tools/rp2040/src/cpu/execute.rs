@@ -78,7 +78,7 @@ impl Cpu {
             ($d:expr, $result:expr) => {{
                 let result = $result;
                 self.set($d, result);
-                (self.n, self.z) = (result, result);
+                self.nz = result.into();
                 now += 1;
             }};
         }
@@ -106,14 +106,14 @@ impl Cpu {
             ($d:expr, $sum:expr) => {{
                 let (result, carry, overflow) = $sum;
                 self.set($d, result);
-                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
+                (self.nz, self.c, self.v) = (result.into(), carry, u32::from(overflow) << 31);
                 now += 1;
             }};
         }
         macro_rules! compares {
             ($sum:expr) => {{
                 let (result, carry, overflow) = $sum;
-                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
+                (self.nz, self.c, self.v) = (result.into(), carry, u32::from(overflow) << 31);
                 now += 1;
             }};
         }
@@ -168,7 +168,7 @@ impl Cpu {
                 Op::Mul { d, m } => sets!(d, self.reg(d).wrapping_mul(self.reg(m))),
                 Op::Tst { d, m } => {
                     let result = self.reg(d) & self.reg(m);
-                    (self.n, self.z) = (result, result);
+                    self.nz = result.into();
                     now += 1;
                 }
                 Op::LslReg { d, m } => {
@@ -374,20 +374,20 @@ impl Cpu {
                         break false;
                     }
                 }
-                Op::Beq { to } => branches!(to, self.z == 0),
-                Op::Bne { to } => branches!(to, self.z != 0),
-                Op::Bcs { to } => branches!(to, self.c),
-                Op::Bcc { to } => branches!(to, !self.c),
-                Op::Bmi { to } => branches!(to, self.n >> 31 != 0),
-                Op::Bpl { to } => branches!(to, self.n >> 31 == 0),
-                Op::Bvs { to } => branches!(to, self.v),
-                Op::Bvc { to } => branches!(to, !self.v),
-                Op::Bhi { to } => branches!(to, self.c && self.z != 0),
-                Op::Bls { to } => branches!(to, !(self.c && self.z != 0)),
-                Op::Bge { to } => branches!(to, (self.n >> 31 != 0) == self.v),
-                Op::Blt { to } => branches!(to, (self.n >> 31 != 0) != self.v),
-                Op::Bgt { to } => branches!(to, self.z != 0 && (self.n >> 31 != 0) == self.v),
-                Op::Ble { to } => branches!(to, !(self.z != 0 && (self.n >> 31 != 0) == self.v)),
+                Op::Beq { to } => branches!(to, self.meets(0x0)),
+                Op::Bne { to } => branches!(to, self.meets(0x1)),
+                Op::Bcs { to } => branches!(to, self.meets(0x2)),
+                Op::Bcc { to } => branches!(to, self.meets(0x3)),
+                Op::Bmi { to } => branches!(to, self.meets(0x4)),
+                Op::Bpl { to } => branches!(to, self.meets(0x5)),
+                Op::Bvs { to } => branches!(to, self.meets(0x6)),
+                Op::Bvc { to } => branches!(to, self.meets(0x7)),
+                Op::Bhi { to } => branches!(to, self.meets(0x8)),
+                Op::Bls { to } => branches!(to, self.meets(0x9)),
+                Op::Bge { to } => branches!(to, self.meets(0xa)),
+                Op::Blt { to } => branches!(to, self.meets(0xb)),
+                Op::Bgt { to } => branches!(to, self.meets(0xc)),
+                Op::Ble { to } => branches!(to, self.meets(0xd)),
                 Op::B { to } => {
                     pc = to;
                     now += 2;

@@ -3,7 +3,6 @@
 use super::{
     Cpu,
     execute::EXCEPTION_RETURN,
-    op::CONDITIONS,
     shape::{LONGEST, LONGEST_CYCLES, Place, Shape, address_of, place_of, with_words},
 };
 use crate::bus::{Bus, Open, SIO_BASE, XIP_BASE, is_aligned, sio::Sio};
@@ -35,7 +34,7 @@ impl Cpu {
             ($d:expr, $result:expr) => {{
                 let result = $result;
                 self.set($d, result);
-                (self.n, self.z) = (result, result);
+                self.nz = result.into();
                 now += 1;
             }};
         }
@@ -46,7 +45,7 @@ impl Cpu {
                 let sum = u64::from(a) + (u64::from(y) + u64::from($carry));
                 let result = sum as u32;
                 self.c = sum >> 32 & 1 != 0;
-                self.v = ((a ^ result) & (y ^ result)) >> 31 != 0;
+                self.v = (a ^ result) & (y ^ result);
                 sets!($of.d, result);
             }};
         }
@@ -146,9 +145,8 @@ impl Cpu {
             (G $of:expr, $index:expr) => { loads_part!(u8, $of, self.reg($of.a).wrapping_add($of.k), $index) };
             (P $of:expr, $index:expr) => { stores_part!(u8, $of, self.reg($of.a).wrapping_add($of.k), $index) };
             (J $of:expr, $index:expr) => {{
-                let flags = (self.n >> 31) << 3 | u32::from(self.z == 0) << 2 | u32::from(self.c) << 1 | u32::from(self.v);
                 now += 1;
-                if CONDITIONS[usize::from($of.x & 15)] >> flags & 1 != 0 {
+                if self.meets($of.x) {
                     (at, shape) = ($of.k, $of.there);
                     now += 1;
                     continue;
@@ -156,7 +154,7 @@ impl Cpu {
             }};
             (E $of:expr, $index:expr) => {{
                 now += 1;
-                if (self.z != 0) == ($of.x != 0) {
+                if (self.nz as u32 != 0) == ($of.x != 0) {
                     (at, shape) = ($of.k, $of.there);
                     now += 1;
                     continue;
