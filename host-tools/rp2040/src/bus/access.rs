@@ -1,12 +1,26 @@
 //! Loads and stores: memory at once, everything else by its address.
 
-use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, system::Block, usb, wires::Wires};
+use super::{Bus, RAM_BASE, RAM_LEN, Stop, XIP_BASE, sio::Sio, system::Block, usb, wires::Wires};
 use crate::{rom, usb::Usb};
 
 /// What the upper address bits of a peripheral's register ask for.
 const XOR: u32 = 1;
 const SET: u32 = 2;
 const CLEAR: u32 = 3;
+
+/// What a program may touch without anybody noticing.
+pub struct Open<'a> {
+    /// The address of that part of RAM.
+    pub base: u32,
+    /// The longest part of RAM without a forbidden word.
+    pub ram: &'a mut [u32],
+    /// The flash, if it can be seen.
+    pub flash: &'a [u8],
+    /// The divider and the spinlocks.
+    pub sio: &'a mut Sio,
+    /// An exception waits until it is not masked.
+    pub is_pending: bool,
+}
 
 macro_rules! access {
     ($fast:ident, $load:ident, $put:ident, $store:ident, $type:ty, $len:expr, $copies:expr) => {
@@ -81,6 +95,23 @@ impl Bus {
     access!(fast8, load8, put8, store8, u8, 1, 0x0101_0101);
     access!(fast16, load16, put16, store16, u16, 2, 0x0001_0001);
     access!(fast32, load32, put32, store32, u32, 4, 1);
+
+    /// What a program may touch without anybody noticing.
+    pub fn open(&mut self) -> Open<'_> {
+        let (before, behind) = (self.guard_at, self.guard_at + self.guard_len);
+        let open = match self.guard_len {
+            0 => 0..self.ram.len(),
+            _ if before > self.ram.len() - behind => 0..before,
+            _ => behind..self.ram.len(),
+        };
+        Open {
+            base: RAM_BASE + 4 * open.start as u32,
+            ram: &mut self.ram[open],
+            flash: &self.flash.bytes()[..self.visible],
+            sio: &mut self.sio,
+            is_pending: self.private.is_pending(),
+        }
+    }
 
     /// So many words of RAM from an address on; none if it is not aligned, or not all RAM that may be touched.
     #[inline]

@@ -20,7 +20,7 @@ mod access;
 mod transfer;
 mod wires;
 
-pub use access::is_aligned;
+pub use access::{Open, is_aligned};
 
 use crate::{
     cpu::Private,
@@ -48,6 +48,8 @@ pub const CYCLES_PER_US: u64 = HERTZ / 1_000_000;
 pub const XIP_BASE: u32 = 0x1000_0000;
 /// Where the RAM is.
 pub const RAM_BASE: u32 = 0x2000_0000;
+/// Where SIO is.
+pub const SIO_BASE: u32 = 0xd000_0000;
 /// Size of the RAM.
 pub const RAM_LEN: usize = 264 * 1024;
 /// What RAM holds after power-up: nothing that a program could rely on.

@@ -151,60 +151,104 @@ fn long_instructions_do_so_too() {
     }
 }
 
-/// Executes two instructions as one and as two, from the same state. The first takes less than so many cycles, and
-/// both together at least as many.
-fn compare_fused(pair: &mut Pair, [first, second, third]: [u16; 3], cycles: u64) {
-    const PLACE: u32 = 0x1000_0000;
-    pair.shuffle();
-    pair.bus.set_flash_visible(true);
-    pair.ours.r[15] = PLACE;
-    let mut parts = pair.ours.clone();
-    let (one, two) = (decode(PLACE, first, 0), decode(PLACE + 2, second, third));
-    let fused = fuse(PLACE, one, two);
-    assert_ne!(fused, one, "{one:?} and {two:?} become one");
-    let from = pair.bus.now;
-    // The second of two accesses has its turn only if there is time for it.
-    pair.ours.run(&mut pair.bus, &Code { ops: vec![fused, two] }, from + cycles);
-    if pair.bus.stop.is_some() || pair.bus.attention || pair.ours.fault.is_some() {
-        return; // An access to nowhere, or one that faults.
+/// Whoever executes word by word, and whoever goes one by one through the same program.
+struct Race {
+    sprinter: (Cpu, Bus, Code),
+    walker: (Cpu, Bus, Code),
+}
+
+impl Race {
+    fn new(dice: &mut Dice) -> Race {
+        let bus = || {
+            let mut bus = Bus::new(Flash::default(), Device::W5500(W5500::default()), 1);
+            // The stack may not be touched below where the data is.
+            for (register, value) in [(0x9c, DATA - 0x1000), (0xa0, 1 << 28 | 11 << 1 | 1), (0x94, 5)] {
+                bus.store32(0xe000_ed00 + register, value);
+            }
+            (Cpu::new(0, 0), bus, Code::default())
+        };
+        let mut race = Race { sprinter: bus(), walker: bus() };
+        for at in (DATA..DATA + DATA_LEN).step_by(4) {
+            let word = dice.value();
+            race.both(|_, bus| bus.store32(at, word));
+        }
+        race
     }
-    let both = pair.bus.now - from;
-    pair.bus.now = from;
-    let single = Code { ops: vec![one, two] };
-    parts.run(&mut pair.bus, &single, from + 1);
-    let limit = pair.bus.now + 1;
-    parts.run(&mut pair.bus, &single, limit);
-    assert_eq!(parts.r, pair.ours.r, "{fused:?}");
-    assert_eq!((parts.flags(), pair.bus.now - from), (pair.ours.flags(), both), "{fused:?}");
+
+    fn both(&mut self, mut f: impl FnMut(&mut Cpu, &mut Bus)) {
+        for (cpu, bus, _) in [&mut self.sprinter, &mut self.walker] {
+            f(cpu, bus);
+        }
+    }
+
+    /// Both run up to the same moments, and are in the same state each time. Returns how many there were.
+    fn run(&mut self, program: &[u16], dice: &mut Dice) -> usize {
+        let bytes: Vec<u8> = program.iter().flat_map(|half| half.to_le_bytes()).collect();
+        self.sprinter.2 = Code::new(XIP_BASE, &bytes);
+        self.walker.2 = Code { ops: self.sprinter.2.ops.clone(), places: Vec::new() };
+        let values: Vec<u32> = (0..15).map(|_| dice.value()).collect();
+        let (stack, flags) = (DATA + 0x1000 + dice.next() % 64 * 4, dice.next());
+        self.both(|cpu, bus| {
+            *cpu = Cpu::new(stack, XIP_BASE);
+            cpu.r[..13].copy_from_slice(&values[..13]);
+            cpu.r[14] = XIP_BASE | 1;
+            cpu.set_flags(flags);
+            bus.stop = None;
+            bus.attention = false;
+        });
+        for moment in 0..40 {
+            let limit = self.walker.1.now + u64::from(1 + dice.next() % 24);
+            for (cpu, bus, code) in [&mut self.sprinter, &mut self.walker] {
+                cpu.run(bus, code, limit);
+            }
+            let state = |(cpu, bus, _): &(Cpu, Bus, Code)| {
+                let rest = (cpu.flags(), cpu.fault, cpu.sleep, cpu.is_masked(), bus.now, bus.pc, bus.stop.clone());
+                (cpu.r[..16].to_vec(), cpu.r[usize::from(shape::ZERO)], rest, bus.attention, bus.has_event)
+            };
+            assert_eq!(state(&self.sprinter), state(&self.walker), "{:?}", self.walker.2.ops);
+            if self.walker.1.attention || self.walker.0.fault.is_some() || self.walker.0.sleep.is_some() {
+                return moment;
+            }
+        }
+        40
+    }
+}
+
+/// An instruction that programs have often, with anything as its operands; jumps stay near.
+fn usual(dice: &mut Dice, length: u16) -> u16 {
+    let low = |dice: &mut Dice, bits: u32| dice.next() as u16 & ((1 << bits) - 1);
+    match dice.next() % 24 {
+        0 => low(dice, 13),                        // Shifts, sums and differences.
+        1 | 2 => 0x1800 | low(dice, 11),           // Sums and differences.
+        3..=5 => 0x2000 | low(dice, 13),           // With a constant.
+        6..=8 => 0x4000 | low(dice, 10),           // Of two registers.
+        9 => 0x4600 | low(dice, 6),                // Moves.
+        10 => 0x4800 | low(dice, 8) << 3,          // Words beside the program.
+        11 => 0x5000 | low(dice, 12),              // Memory at the sum of two.
+        12..=15 => 0x6000 | low(dice, 13),         // Memory, by words and bytes.
+        16 | 17 => 0x9000 | low(dice, 12) & !0xe0, // The stack.
+        18 => 0xa800 | low(dice, 11),
+        19 => 0xb400 | (low(dice, 1) << 11) | low(dice, 9) & !0x100, // Several, from and to the stack.
+        20 => 0xc000 | low(dice, 12),
+        21 => 0xb200 | low(dice, 8),
+        22 => 0xd000 | (low(dice, 4) % 14) << 8 | (low(dice, 8) % length) & 0xf,
+        _ => [0x4770, 0xe000, 0xb082, 0xb002, 0xba08][dice.next() as usize % 5],
+    }
 }
 
 #[test]
-fn fused_instructions_do_what_their_parts_do() {
-    let mut pair = Pair::new();
-    for _ in 0..200 {
-        for condition in 0..14u16 {
-            // Targets outside the two instructions, so that nothing else is executed.
-            for (compare, branch) in [(0x2801, 0xd004), (0x4288, 0xd010), (0x2900, 0xd020)] {
-                compare_fused(&mut pair, [compare, branch | condition << 8, 0], 2);
-            }
-        }
-        for (first, second) in
-            [(0x6808, 0x6010), (0x6808, 0x6851), (0x6010, 0x6808), (0x6010, 0x6051), (0x9801, 0x9102)]
-        {
-            compare_fused(&mut pair, [first, second, 0], 3);
-        }
-        let (lsl, lsr, eor, add, ldr, str) = (0x0151, 0x09da, 0x4051, 0x18c9, 0x6808, 0x6010);
-        for (first, second) in [(lsl, add), (lsr, lsl), (eor, lsr), (eor, lsl), (eor, str)] {
-            compare_fused(&mut pair, [first, second, 0], 2);
-        }
-        for (first, second) in
-            [(0x3109, 0x1c5a), (0x3109, 0x3c03), (0x4688, 0x464a), (0x4688, 0x3109), (0x2107, lsl), (add, str)]
-        {
-            compare_fused(&mut pair, [first, second, 0], 2);
-        }
-        compare_fused(&mut pair, [0x4688, 0xf000, 0xf810], 2);
-        for (first, second) in [(ldr, eor), (str, 0x464a), (str, 0x2107)] {
-            compare_fused(&mut pair, [first, second, 0], 3);
-        }
+fn words_do_what_their_letters_do_whenever_they_are_interrupted() {
+    let mut dice = Dice(3);
+    let mut race = Race::new(&mut dice);
+    let mut moments = 0;
+    for _ in 0..20_000 {
+        let length = 4 + dice.next() as u16 % 28;
+        let program: Vec<u16> = (0..length).map(|_| usual(&mut dice, length)).collect();
+        moments += race.run(&program, &mut dice);
+    }
+    assert!(moments > 40_000, "most programs run for a while: {moments}");
+    for at in (DATA..DATA + DATA_LEN).step_by(4) {
+        let [ours, theirs] = [&mut race.sprinter, &mut race.walker].map(|(_, bus, _)| bus.load32(at));
+        assert_eq!(ours, theirs, "memory at {at:#x}");
     }
 }

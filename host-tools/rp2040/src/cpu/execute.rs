@@ -1,26 +1,33 @@
 //! Executing instructions. Cycles are those of the Cortex-M0+ Technical Reference Manual, with the
 //! single-cycle multiplier.
 
-use super::{
-    Code, Cpu, Fault, Sleep, add,
-    op::{CONDITIONS, Op},
-};
+use super::{Code, Cpu, Fault, Sleep, add, op::Op};
 use crate::bus::{Bus, XIP_BASE, is_aligned};
 
 /// Returns from exceptions are jumps to addresses like this.
-const EXCEPTION_RETURN: u32 = 0xffff_ff00;
+pub(super) const EXCEPTION_RETURN: u32 = 0xffff_ff00;
 
 impl Cpu {
     /// Executes until the bus's time reaches `limit`, or somebody must look up.
     pub fn run(&mut self, bus: &mut Bus, code: &Code, limit: u64) {
-        self.run_in(bus, if bus.is_flash_visible() { &code.ops } else { &[] }, limit);
+        let (ops, places): (&[_], &[_]) = if bus.is_flash_visible() { (&code.ops, &code.places) } else { (&[], &[]) };
+        while bus.now < limit {
+            self.sprint(bus, places, limit);
+            // What cannot be done that way is walked over: one instruction, or all of them where flash is not seen.
+            let next = if places.is_empty() { limit } else { limit.min(bus.now + 1) };
+            if !self.walk(bus, ops, next) {
+                break;
+            }
+        }
     }
 
-    /// One function, long as it is: so that an instruction costs one jump and its state stays in registers.
+    /// Executes instructions one by one, whatever they are. Returns false if somebody must look up.
     #[inline(never)]
-    fn run_in(&mut self, bus: &mut Bus, ops: &[Op], limit: u64) {
+    fn walk(&mut self, bus: &mut Bus, ops: &[Op], limit: u64) -> bool {
         let mut now = bus.now;
         let mut pc = self.r[15];
+        // A comparison in flash and the branch behind it are not divided.
+        let mut compared = false;
         // Whoever leaves the fast path tells the bus the time, and looks up if that asks for it.
         macro_rules! slowly {
             ($access:expr) => {{
@@ -38,13 +45,13 @@ impl Cpu {
                     None => {
                         if !is_aligned($size, address) {
                             self.fault = Some(Fault::Unaligned);
-                            break;
+                            break false;
                         }
                         let $value = slowly!(bus.$slow(address));
                         $then;
                         if bus.attention {
                             pc = pc.wrapping_add(2);
-                            break;
+                            break false;
                         }
                     }
                 }
@@ -57,42 +64,13 @@ impl Cpu {
                 if !bus.$fast(address, value) {
                     if !is_aligned($size, address) {
                         self.fault = Some(Fault::Unaligned);
-                        break;
+                        break false;
                     }
                     slowly!(bus.$slow(address, value));
                     if bus.attention {
                         pc = pc.wrapping_add(2);
-                        break;
+                        break false;
                     }
-                }
-            }};
-        }
-        // The second of two accesses is left to its own instruction where memory alone does not do.
-        macro_rules! second {
-            (load $t:expr, $n:expr, $at:expr) => {{
-                pc = pc.wrapping_add(2);
-                match bus.fast32(self.reg($n).wrapping_add(4 * u32::from($at))) {
-                    Some(value) if now < limit => {
-                        self.set($t, value);
-                        now += 2;
-                    }
-                    _ => continue,
-                }
-            }};
-            (store $t:expr, $n:expr, $at:expr) => {{
-                pc = pc.wrapping_add(2);
-                if now >= limit || !bus.put32(self.reg($n).wrapping_add(4 * u32::from($at)), self.reg($t)) {
-                    continue;
-                }
-                now += 2;
-            }};
-        }
-        // The second of two instructions, unless the time for it has not come.
-        macro_rules! second_if_in_time {
-            () => {{
-                pc = pc.wrapping_add(2);
-                if now >= limit {
-                    continue;
                 }
             }};
         }
@@ -100,7 +78,7 @@ impl Cpu {
             ($d:expr, $result:expr) => {{
                 let result = $result;
                 self.set($d, result);
-                (self.n, self.z) = (result, result);
+                self.nz = result.into();
                 now += 1;
             }};
         }
@@ -118,13 +96,6 @@ impl Cpu {
                 sets!($d, (value >> $by) as u32);
             }};
         }
-        macro_rules! both {
-            ($first:expr, $second:expr) => {{
-                $first;
-                second_if_in_time!();
-                $second;
-            }};
-        }
         macro_rules! copies {
             ($d:expr, $value:expr) => {{
                 self.set($d, $value);
@@ -135,31 +106,15 @@ impl Cpu {
             ($d:expr, $sum:expr) => {{
                 let (result, carry, overflow) = $sum;
                 self.set($d, result);
-                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
+                (self.nz, self.c, self.v) = (result.into(), carry, u32::from(overflow) << 31);
                 now += 1;
             }};
         }
         macro_rules! compares {
             ($sum:expr) => {{
                 let (result, carry, overflow) = $sum;
-                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
+                (self.nz, self.c, self.v) = (result.into(), carry, u32::from(overflow) << 31);
                 now += 1;
-            }};
-        }
-        macro_rules! compares_and_branches {
-            ($sum:expr, $condition:expr, $by:expr) => {{
-                let (result, carry, overflow) = $sum;
-                (self.n, self.z, self.c, self.v) = (result, result, carry, overflow);
-                let flags =
-                    (result >> 31) << 3 | u32::from(result == 0) << 2 | u32::from(carry) << 1 | u32::from(overflow);
-                if CONDITIONS[usize::from($condition & 15)] >> flags & 1 != 0 {
-                    pc = pc.wrapping_add(2 * i32::from($by) as u32);
-                    now += 3;
-                } else {
-                    pc = pc.wrapping_add(4);
-                    now += 2;
-                }
-                continue;
             }};
         }
         macro_rules! branches {
@@ -172,13 +127,17 @@ impl Cpu {
                 now += 1;
             }};
         }
-        while now < limit {
+        let goes_on = loop {
+            if now >= limit && !(compared && is_condition(ops, pc)) {
+                break true;
+            }
+            compared = false;
             let op = match ops.get((pc.wrapping_sub(XIP_BASE) >> 1) as usize) {
                 Some(op) => *op,
                 None => {
                     let op = slowly!(self.fetch(bus, pc));
                     if bus.stop.is_some() {
-                        break;
+                        break false;
                     }
                     op
                 }
@@ -197,7 +156,10 @@ impl Cpu {
                 Op::AddImm { d, n, value } => sums!(d, add(self.reg(n), value.into(), false)),
                 Op::SubImm { d, n, value } => sums!(d, add(self.reg(n), !u32::from(value), true)),
                 Op::MovImm { d, value } => sets!(d, u32::from(value)),
-                Op::CmpImm { n, value } => compares!(add(self.reg(n), !u32::from(value), true)),
+                Op::CmpImm { n, value } => {
+                    compares!(add(self.reg(n), !u32::from(value), true));
+                    compared = true;
+                }
                 Op::And { d, m } => sets!(d, self.reg(d) & self.reg(m)),
                 Op::Eor { d, m } => sets!(d, self.reg(d) ^ self.reg(m)),
                 Op::Orr { d, m } => sets!(d, self.reg(d) | self.reg(m)),
@@ -206,7 +168,7 @@ impl Cpu {
                 Op::Mul { d, m } => sets!(d, self.reg(d).wrapping_mul(self.reg(m))),
                 Op::Tst { d, m } => {
                     let result = self.reg(d) & self.reg(m);
-                    (self.n, self.z) = (result, result);
+                    self.nz = result.into();
                     now += 1;
                 }
                 Op::LslReg { d, m } => {
@@ -244,12 +206,9 @@ impl Cpu {
                 Op::Adc { d, m } => sums!(d, add(self.reg(d), self.reg(m), self.c)),
                 Op::Sbc { d, m } => sums!(d, add(self.reg(d), !self.reg(m), self.c)),
                 Op::Rsb { d, m } => sums!(d, add(!self.reg(m), 0, true)),
-                Op::Cmp { n, m } => compares!(add(self.reg(n), !self.reg(m), true)),
-                Op::CmpBranch { n, m, condition, by } => {
-                    compares_and_branches!(add(self.reg(n), !self.reg(m), true), condition, by)
-                }
-                Op::CmpImmBranch { n, value, condition, by } => {
-                    compares_and_branches!(add(self.reg(n), !u32::from(value), true), condition, by)
+                Op::Cmp { n, m } => {
+                    compares!(add(self.reg(n), !self.reg(m), true));
+                    compared = true;
                 }
                 Op::Cmn { d, m } => compares!(add(self.reg(d), self.reg(m), false)),
                 Op::AddHigh { d, m } => {
@@ -284,11 +243,11 @@ impl Cpu {
                         (bus.now, bus.pc) = (now, pc);
                         self.return_from_exception(bus, to);
                         (now, pc) = (bus.now, self.r[15]);
-                        break;
+                        break false;
                     }
                     if to & 1 == 0 {
                         self.fault = Some(Fault::State);
-                        break;
+                        break false;
                     }
                     pc = to & !1;
                     continue;
@@ -324,79 +283,6 @@ impl Cpu {
                         .set(t, value as i16 as u32))
                 }
                 Op::Str { t, n, at } => store!(put32, store32, 4, self.reg(n).wrapping_add(at.into()), self.reg(t)),
-                Op::LdrLdr { t, n, at, t2, n2, at2 } => {
-                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    load!(fast32, load32, 4, address, |value| self.set(t, value));
-                    second!(load t2, n2, at2);
-                }
-                Op::LdrStr { t, n, at, t2, n2, at2 } => {
-                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    load!(fast32, load32, 4, address, |value| self.set(t, value));
-                    second!(store t2, n2, at2);
-                }
-                Op::StrLdr { t, n, at, t2, n2, at2 } => {
-                    store!(put32, store32, 4, self.reg(n).wrapping_add(4 * u32::from(at)), self.reg(t));
-                    second!(load t2, n2, at2);
-                }
-                Op::StrStr { t, n, at, t2, n2, at2 } => {
-                    store!(put32, store32, 4, self.reg(n).wrapping_add(4 * u32::from(at)), self.reg(t));
-                    second!(store t2, n2, at2);
-                }
-                Op::LslAdd { d, m, by, d2, n2, m2 } => {
-                    both!(shifts_left!(d, m, by), sums!(d2, add(self.reg(n2), self.reg(m2), false)))
-                }
-                Op::LsrLsl { d, m, by, d2, m2, by2 } => both!(shifts_right!(d, m, by), shifts_left!(d2, m2, by2)),
-                Op::EorLsr { d, m, d2, m2, by2 } => {
-                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_right!(d2, m2, by2))
-                }
-                Op::EorLsl { d, m, d2, m2, by2 } => {
-                    both!(sets!(d, self.reg(d) ^ self.reg(m)), shifts_left!(d2, m2, by2))
-                }
-                Op::EorStr { d, m, t2, n2, at2 } => {
-                    sets!(d, self.reg(d) ^ self.reg(m));
-                    second!(store t2, n2, at2);
-                }
-                Op::AddStr { d, n, m, t2, n2, at2 } => {
-                    sums!(d, add(self.reg(n), self.reg(m), false));
-                    second!(store t2, n2, at2);
-                }
-                Op::LdrEor { t, n, at, d2, m2 } => {
-                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    both!(
-                        load!(fast32, load32, 4, address, |value| self.set(t, value)),
-                        sets!(d2, self.reg(d2) ^ self.reg(m2))
-                    );
-                }
-                Op::StrMov { t, n, at, d2, m2 } => {
-                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    both!(store!(put32, store32, 4, address, self.reg(t)), copies!(d2, self.reg(m2)));
-                }
-                Op::StrMovImm { t, n, at, d2, value2 } => {
-                    let address = self.reg(n).wrapping_add(4 * u32::from(at));
-                    both!(store!(put32, store32, 4, address, self.reg(t)), sets!(d2, u32::from(value2)));
-                }
-                Op::AddAdd { d, n, value, d2, n2, value2 } => both!(
-                    sums!(d, add(self.reg(n), value.into(), false)),
-                    sums!(d2, add(self.reg(n2), value2.into(), false))
-                ),
-                Op::AddSub { d, n, value, d2, n2, value2 } => both!(
-                    sums!(d, add(self.reg(n), value.into(), false)),
-                    sums!(d2, add(self.reg(n2), !u32::from(value2), true))
-                ),
-                Op::MovImmLsl { d, value, d2, m2, by2 } => both!(sets!(d, u32::from(value)), shifts_left!(d2, m2, by2)),
-                Op::MovAdd { d, m, d2, n2, value2 } => {
-                    both!(copies!(d, self.reg(m)), sums!(d2, add(self.reg(n2), value2.into(), false)))
-                }
-                Op::MovMov { d, m, d2, m2 } => both!(copies!(d, self.reg(m)), copies!(d2, self.reg(m2))),
-                Op::MovBl { d, m, to } => {
-                    self.set(d, self.reg(m));
-                    now += 1;
-                    second_if_in_time!();
-                    self.r[14] = pc.wrapping_add(4) | 1;
-                    pc = to;
-                    now += 3;
-                    continue;
-                }
                 Op::Strh { t, n, at } => {
                     store!(put16, store16, 2, self.reg(n).wrapping_add(at.into()), self.reg(t) as u16)
                 }
@@ -431,7 +317,7 @@ impl Cpu {
                     slowly!(self.store_many(bus, base, list));
                     now += 1 + u64::from(count);
                     if bus.stop.is_some() {
-                        break;
+                        break false;
                     }
                 }
                 Op::Pop { list } => {
@@ -441,7 +327,7 @@ impl Cpu {
                     self.r[13] = base.wrapping_add(4 * count);
                     now += 1 + u64::from(count);
                     if bus.stop.is_some() {
-                        break;
+                        break false;
                     }
                     if list & 1 << 15 != 0 {
                         now += 2;
@@ -450,11 +336,11 @@ impl Cpu {
                             bus.now = now;
                             self.return_from_exception(bus, to);
                             (now, pc) = (bus.now, self.r[15]);
-                            break;
+                            break false;
                         }
                         if to & 1 == 0 {
                             self.fault = Some(Fault::State);
-                            break;
+                            break false;
                         }
                         pc = to & !1;
                         continue;
@@ -464,44 +350,44 @@ impl Cpu {
                     let (base, count) = (self.reg(n), list.count_ones());
                     if base & 3 != 0 {
                         self.fault = Some(Fault::Unaligned);
-                        break;
+                        break false;
                     }
                     slowly!(self.store_many(bus, base, list.into()));
                     self.set(n, base.wrapping_add(4 * count));
                     now += 1 + u64::from(count);
                     if bus.stop.is_some() || bus.attention {
                         pc = pc.wrapping_add(2);
-                        break;
+                        break false;
                     }
                 }
                 Op::Ldm { n, list } => {
                     let (base, count) = (self.reg(n), list.count_ones());
                     if base & 3 != 0 {
                         self.fault = Some(Fault::Unaligned);
-                        break;
+                        break false;
                     }
                     self.set(n, base.wrapping_add(4 * count));
                     slowly!(self.load_many(bus, base, list.into()));
                     now += 1 + u64::from(count);
                     if bus.stop.is_some() || bus.attention {
                         pc = pc.wrapping_add(2);
-                        break;
+                        break false;
                     }
                 }
-                Op::Beq { to } => branches!(to, self.z == 0),
-                Op::Bne { to } => branches!(to, self.z != 0),
-                Op::Bcs { to } => branches!(to, self.c),
-                Op::Bcc { to } => branches!(to, !self.c),
-                Op::Bmi { to } => branches!(to, self.n >> 31 != 0),
-                Op::Bpl { to } => branches!(to, self.n >> 31 == 0),
-                Op::Bvs { to } => branches!(to, self.v),
-                Op::Bvc { to } => branches!(to, !self.v),
-                Op::Bhi { to } => branches!(to, self.c && self.z != 0),
-                Op::Bls { to } => branches!(to, !(self.c && self.z != 0)),
-                Op::Bge { to } => branches!(to, (self.n >> 31 != 0) == self.v),
-                Op::Blt { to } => branches!(to, (self.n >> 31 != 0) != self.v),
-                Op::Bgt { to } => branches!(to, self.z != 0 && (self.n >> 31 != 0) == self.v),
-                Op::Ble { to } => branches!(to, !(self.z != 0 && (self.n >> 31 != 0) == self.v)),
+                Op::Beq { to } => branches!(to, self.meets(0x0)),
+                Op::Bne { to } => branches!(to, self.meets(0x1)),
+                Op::Bcs { to } => branches!(to, self.meets(0x2)),
+                Op::Bcc { to } => branches!(to, self.meets(0x3)),
+                Op::Bmi { to } => branches!(to, self.meets(0x4)),
+                Op::Bpl { to } => branches!(to, self.meets(0x5)),
+                Op::Bvs { to } => branches!(to, self.meets(0x6)),
+                Op::Bvc { to } => branches!(to, self.meets(0x7)),
+                Op::Bhi { to } => branches!(to, self.meets(0x8)),
+                Op::Bls { to } => branches!(to, self.meets(0x9)),
+                Op::Bge { to } => branches!(to, self.meets(0xa)),
+                Op::Blt { to } => branches!(to, self.meets(0xb)),
+                Op::Bgt { to } => branches!(to, self.meets(0xc)),
+                Op::Ble { to } => branches!(to, self.meets(0xd)),
                 Op::B { to } => {
                     pc = to;
                     now += 2;
@@ -528,21 +414,21 @@ impl Cpu {
                     if !std::mem::take(&mut bus.has_event) {
                         self.sleep = Some(Sleep::Event);
                         pc = pc.wrapping_add(2);
-                        break;
+                        break false;
                     }
                 }
                 Op::Wfi => {
                     now += 2;
                     self.sleep = Some(Sleep::Interrupt);
                     pc = pc.wrapping_add(2);
-                    break;
+                    break false;
                 }
                 Op::Cps { mask } => {
                     self.mask = mask;
                     now += 1;
                     if !mask && bus.private.is_pending() {
                         pc = pc.wrapping_add(2);
-                        break;
+                        break false;
                     }
                 }
                 Op::Mrs { d, from } => match self.read_special(from) {
@@ -554,29 +440,35 @@ impl Cpu {
                     }
                     None => {
                         self.fault = Some(Fault::Undefined);
-                        break;
+                        break false;
                     }
                 },
                 Op::Msr { n, to } => {
                     if !self.write_special(to, self.reg(n)) {
                         self.fault = Some(Fault::Undefined);
-                        break;
+                        break false;
                     }
                     now += 3;
                     pc = pc.wrapping_add(4);
                     if bus.private.is_pending() {
-                        break;
+                        break false;
                     }
                     continue;
                 }
                 Op::Undefined => {
                     self.fault = Some(Fault::Undefined);
-                    break;
+                    break false;
                 }
             }
             pc = pc.wrapping_add(2);
-        }
+        };
         self.r[15] = pc;
         bus.now = now;
+        goes_on
     }
+}
+
+/// Whether a conditional branch stands there, in flash.
+fn is_condition(ops: &[Op], pc: u32) -> bool {
+    ops.get((pc.wrapping_sub(XIP_BASE) >> 1) as usize).is_some_and(|op| op.condition().is_some())
 }

@@ -7,16 +7,20 @@ mod exceptions;
 mod execute;
 mod many;
 pub mod op;
+mod shape;
+mod sprint;
 
 pub use exceptions::Private;
 
-use crate::bus::Bus;
-use op::{Op, Reg, decode, fuse, is_wide};
+use crate::bus::{Bus, XIP_BASE};
+use op::{CONDITIONS, Op, Reg, decode, is_wide};
+use shape::{Place, places};
 
 /// A program, decoded, from the beginning of flash.
 #[derive(Debug, Default)]
 pub struct Code {
     ops: Vec<Op>,
+    places: Vec<Place>,
 }
 
 impl Code {
@@ -34,12 +38,10 @@ impl Code {
             }
             other => other,
         };
-        let mut ops: Vec<Op> = (0..bytes.len() / 2).map(|index| one(2 * index)).collect();
-        for index in 1..ops.len() {
-            let place = base.wrapping_add(2 * (index as u32 - 1));
-            ops[index - 1] = fuse(place, ops[index - 1], ops[index]);
-        }
-        Code { ops }
+        let ops: Vec<Op> = (0..bytes.len() / 2).map(|index| one(2 * index)).collect();
+        // Whoever executes fast counts places from the beginning of flash.
+        let places = if base == XIP_BASE { places(&ops) } else { Vec::new() };
+        Code { ops, places }
     }
 
     /// How many bytes of flash it takes.
@@ -79,14 +81,14 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Cpu {
     /// R0 to R12, the stack pointer in use, the link register, the next instruction. So many that a
-    /// byte is always an index: only the first sixteen are used.
+    /// byte is always an index: behind these sixteen, one is always zero, and one is never read.
     pub r: [u32; 256],
-    /// Bit 31 is the negative flag.
-    n: u32,
-    /// The zero flag is set if this is zero.
-    z: u32,
+    /// The last result: the zero flag is set if its lower half is zero, the negative flag by the upper bit of either
+    /// half. So one number holds both, and also what no result is: negative and zero.
+    nz: u64,
     c: bool,
-    v: bool,
+    /// Bit 31 is the overflow flag.
+    v: u32,
     mask: bool,
     /// The exception that is being handled, or 0.
     exception: u32,
@@ -109,10 +111,9 @@ impl Cpu {
         (r[13], r[14], r[15]) = (stack & !3, u32::MAX, entry & !1);
         Cpu {
             r,
-            n: 0,
-            z: 1,
+            nz: 1,
             c: false,
-            v: false,
+            v: 0,
             mask: false,
             exception: 0,
             uses_process_stack: false,
@@ -131,16 +132,23 @@ impl Cpu {
 
     /// The flags as they stand in the program status register.
     #[must_use]
+    #[inline(always)]
     pub fn flags(&self) -> u32 {
-        (self.n & 1 << 31) | u32::from(self.z == 0) << 30 | u32::from(self.c) << 29 | u32::from(self.v) << 28
+        let negative = (self.nz >> 32 | self.nz) as u32 >> 31;
+        negative << 31 | u32::from(self.nz as u32 == 0) << 30 | u32::from(self.c) << 29 | self.v >> 31 << 28
     }
 
     /// Sets the flags.
     pub fn set_flags(&mut self, status: u32) {
-        self.n = status;
-        self.z = u32::from(status & 1 << 30 == 0);
+        self.nz = u64::from(status >> 31) << 63 | u64::from(status & 1 << 30 == 0);
         self.c = status & 1 << 29 != 0;
-        self.v = status & 1 << 28 != 0;
+        self.v = status << 3;
+    }
+
+    /// Whether the flags meet a condition, by its number in the architecture.
+    #[inline(always)]
+    fn meets(&self, condition: u8) -> bool {
+        CONDITIONS[usize::from(condition & 15)] >> (self.flags() >> 28) & 1 != 0
     }
 
     #[inline(always)]

@@ -37,24 +37,6 @@ pub enum Op {
     Bgt { to: u32 }, Ble { to: u32 }, B { to: u32 }, Bl { to: u32 },
     Nop, Barrier, Wfe, Wfi, Sev, Cps { mask: bool },
     Mrs { d: Reg, from: u8 }, Msr { n: Reg, to: u8 },
-    /// A comparison and the branch behind it, `by` so many halfwords from the comparison.
-    CmpBranch { n: Reg, m: Reg, condition: u8, by: i16 }, CmpImmBranch { n: Reg, value: u8, condition: u8, by: i16 },
-    /// Two accesses to words, one behind the other; offsets are in words.
-    LdrLdr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
-    LdrStr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
-    StrLdr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
-    StrStr { t: Reg, n: Reg, at: u8, t2: Reg, n2: Reg, at2: u8 },
-    /// Two that often stand one behind the other: shifts, sums and exclusive ors are what sealing a datagram is.
-    LslAdd { d: Reg, m: Reg, by: u8, d2: Reg, n2: Reg, m2: Reg },
-    LsrLsl { d: Reg, m: Reg, by: u8, d2: Reg, m2: Reg, by2: u8 },
-    EorLsr { d: Reg, m: Reg, d2: Reg, m2: Reg, by2: u8 }, EorLsl { d: Reg, m: Reg, d2: Reg, m2: Reg, by2: u8 },
-    EorStr { d: Reg, m: Reg, t2: Reg, n2: Reg, at2: u8 }, LdrEor { t: Reg, n: Reg, at: u8, d2: Reg, m2: Reg },
-    AddAdd { d: Reg, n: Reg, value: u8, d2: Reg, n2: Reg, value2: u8 },
-    AddSub { d: Reg, n: Reg, value: u8, d2: Reg, n2: Reg, value2: u8 },
-    AddStr { d: Reg, n: Reg, m: Reg, t2: Reg, n2: Reg, at2: u8 },
-    StrMov { t: Reg, n: Reg, at: u8, d2: Reg, m2: Reg }, StrMovImm { t: Reg, n: Reg, at: u8, d2: Reg, value2: u8 },
-    MovImmLsl { d: Reg, value: u8, d2: Reg, m2: Reg, by2: u8 }, MovAdd { d: Reg, m: Reg, d2: Reg, n2: Reg, value2: u8 },
-    MovMov { d: Reg, m: Reg, d2: Reg, m2: Reg }, MovBl { d: Reg, m: Reg, to: u32 },
     /// Undefined, a breakpoint or a supervisor call: none of them belongs into an image.
     Undefined,
 }
@@ -104,69 +86,10 @@ pub fn decode(pc: u32, first: u16, second: u16) -> Op {
     }
 }
 
-/// Two instructions as one, if there is one for both; else the first.
-#[must_use]
-pub fn fuse(pc: u32, first: Op, second: Op) -> Op {
-    let words = |at: u16| (at / 4) as u8;
-    match (first, second) {
-        (Op::Cmp { n, m }, branch) => match branch.condition() {
-            Some((condition, to)) => Op::CmpBranch { n, m, condition, by: halfwords(pc, to) },
-            None => first,
-        },
-        (Op::CmpImm { n, value }, branch) => match branch.condition() {
-            Some((condition, to)) => Op::CmpImmBranch { n, value, condition, by: halfwords(pc, to) },
-            None => first,
-        },
-        (Op::Ldr { t, n, at }, Op::Ldr { t: t2, n: n2, at: at2 }) => {
-            Op::LdrLdr { t, n, at: words(at), t2, n2, at2: words(at2) }
-        }
-        (Op::Ldr { t, n, at }, Op::Str { t: t2, n: n2, at: at2 }) => {
-            Op::LdrStr { t, n, at: words(at), t2, n2, at2: words(at2) }
-        }
-        (Op::Str { t, n, at }, Op::Ldr { t: t2, n: n2, at: at2 }) => {
-            Op::StrLdr { t, n, at: words(at), t2, n2, at2: words(at2) }
-        }
-        (Op::Str { t, n, at }, Op::Str { t: t2, n: n2, at: at2 }) => {
-            Op::StrStr { t, n, at: words(at), t2, n2, at2: words(at2) }
-        }
-        (Op::LslImm { d, m, by: by @ 1.. }, Op::AddReg { d: d2, n: n2, m: m2 }) => Op::LslAdd { d, m, by, d2, n2, m2 },
-        (Op::LsrImm { d, m, by }, Op::LslImm { d: d2, m: m2, by: by2 @ 1.. }) => Op::LsrLsl { d, m, by, d2, m2, by2 },
-        (Op::Eor { d, m }, Op::LsrImm { d: d2, m: m2, by: by2 }) => Op::EorLsr { d, m, d2, m2, by2 },
-        (Op::Eor { d, m }, Op::LslImm { d: d2, m: m2, by: by2 @ 1.. }) => Op::EorLsl { d, m, d2, m2, by2 },
-        (Op::Eor { d, m }, Op::Str { t: t2, n: n2, at: at2 }) => Op::EorStr { d, m, t2, n2, at2: words(at2) },
-        (Op::Ldr { t, n, at }, Op::Eor { d: d2, m: m2 }) => Op::LdrEor { t, n, at: words(at), d2, m2 },
-        (Op::AddImm { d, n, value }, Op::AddImm { d: d2, n: n2, value: value2 }) => {
-            Op::AddAdd { d, n, value, d2, n2, value2 }
-        }
-        (Op::AddImm { d, n, value }, Op::SubImm { d: d2, n: n2, value: value2 }) => {
-            Op::AddSub { d, n, value, d2, n2, value2 }
-        }
-        (Op::AddReg { d, n, m }, Op::Str { t: t2, n: n2, at: at2 }) => Op::AddStr { d, n, m, t2, n2, at2: words(at2) },
-        (Op::Str { t, n, at }, Op::Mov { d: d2, m: m2 }) if d2 != 13 && m2 != 15 => {
-            Op::StrMov { t, n, at: words(at), d2, m2 }
-        }
-        (Op::Str { t, n, at }, Op::MovImm { d: d2, value: value2 }) => {
-            Op::StrMovImm { t, n, at: words(at), d2, value2 }
-        }
-        (Op::MovImm { d, value }, Op::LslImm { d: d2, m: m2, by: by2 @ 1.. }) => {
-            Op::MovImmLsl { d, value, d2, m2, by2 }
-        }
-        // The stack pointer is aligned, and the program counter is not where it seems.
-        (Op::Mov { d, m }, _) if d == 13 || m == 15 => first,
-        (Op::Mov { d, m }, Op::Mov { d: d2, m: m2 }) if d2 != 13 && m2 != 15 => Op::MovMov { d, m, d2, m2 },
-        (Op::Mov { d, m }, Op::AddImm { d: d2, n: n2, value: value2 }) => Op::MovAdd { d, m, d2, n2, value2 },
-        (Op::Mov { d, m }, Op::Bl { to }) => Op::MovBl { d, m, to },
-        (other, _) => other,
-    }
-}
-
-fn halfwords(from: u32, to: u32) -> i16 {
-    (to.wrapping_sub(from) as i32 / 2) as i16
-}
-
 impl Op {
     /// The condition and the target of a conditional branch.
-    fn condition(self) -> Option<(u8, u32)> {
+    #[must_use]
+    pub fn condition(self) -> Option<(u8, u32)> {
         Some(match self {
             Op::Beq { to } => (0x0, to),
             Op::Bne { to } => (0x1, to),
