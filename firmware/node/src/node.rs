@@ -241,9 +241,11 @@ impl Node {
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         // What the driver was told after it had drained: a repeat that was due then has left.
         let heartbeat = self.config.timing.heartbeat;
-        let wake = self.poll_timeout().map_or(self.handled_at + heartbeat, |(at, _)| at);
-        if now > wake.max(self.handled_at) + heartbeat.times(2) {
-            self.detector.slept(now); // We were away: others' silence says nothing.
+        if now > self.handled_at + heartbeat.times(2) {
+            let wake = self.poll_timeout().map_or(self.handled_at + heartbeat, |(at, _)| at);
+            if now > wake.max(self.handled_at) + heartbeat.times(2) {
+                self.detector.slept(now); // We were away: others' silence says nothing.
+            }
         }
         self.handled_at = now;
         self.handle_timeout(now);

@@ -137,8 +137,9 @@ struct Drive<'a, B, const N: usize> {
 impl<B: Board, const N: usize> Drive<'_, B, N> {
     async fn run(&mut self, incoming: &mut [u8]) -> ! {
         self.drain().await; // The boot itself is an event.
+        let mut due = self.due();
         loop {
-            let woken = select(self.socket.recv_from(incoming), sleep_until(self.next_deadline())).await;
+            let woken = select(self.socket.recv_from(incoming), sleep_until(self.next_deadline(due))).await;
             // Before the answer is handled: it is worth more if the question's departure is known.
             while let Some((tag, at)) = self.stamps.poll_left() {
                 self.node.handle_departure(tag, at);
@@ -153,30 +154,37 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
                     self.node.handle(self.told, Input::Datagram(datagram));
                     self.show();
                     self.drain().await;
+                    due = self.due();
                 }
                 // Nothing that fits a frame is longer than the buffer.
                 Either::First(Err(_)) | Either::Second(()) => {}
             }
+            if self.sense_at.is_some_and(|at| at <= now()) {
+                self.sense().await;
+                due = self.due();
+            }
             // Asked after datagrams too: a flood of them must not stop the clock.
-            if self.node.poll_timeout().is_some_and(|(at, _)| at <= now()) {
+            if due.is_some_and(|at| at <= now()) {
                 self.told = now();
                 self.node.handle(self.told, Input::Timeout);
                 self.show();
                 self.drain().await;
+                due = self.due();
             }
             if self.show_at.is_some_and(|at| at <= now()) {
                 self.show();
-            }
-            if self.sense_at.is_some_and(|at| at <= now()) {
-                self.sense().await;
             }
             self.send_batch().await;
         }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        let node = self.node.poll_timeout().map(|(at, _why)| at);
-        node.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).chain(self.sense_at).min()
+    /// When the node has something to do. Asking costs it a look at everything that it waits for.
+    fn due(&self) -> Option<Instant> {
+        self.node.poll_timeout().map(|(at, _why)| at)
+    }
+
+    fn next_deadline(&self, due: Option<Instant>) -> Option<Instant> {
+        due.into_iter().chain(self.outbox.poll_timeout()).chain(self.show_at).chain(self.sense_at).min()
     }
 
     /// Before anything is sent: whoever learns that we left must not see us inside.

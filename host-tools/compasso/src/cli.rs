@@ -239,7 +239,7 @@ pub struct DriftArgs {
     #[arg(long, value_name = "FILE", default_value = FLEET)]
     pub fleet: PathBuf,
     /// Decides everything random, instead of the scenario's own seed.
-    #[arg(long)]
+    #[arg(long, requires = "on")]
     pub seed: Option<u64>,
     /// The folder of the performance [default: runs/drift].
     #[arg(long, value_name = "DIR")]

@@ -39,13 +39,16 @@ const TRUE_WITHIN_US: i64 = 250;
 
 /// The disciplined clock is so many times nearer than round trips differ,
 const TIMES_BELOW_JITTER: i64 = 10;
-/// and than Cristian's by the same exchanges: about four times, where it makes four a second for most of the run.
-const TIMES_BETTER: i64 = 2;
+/// and than Cristian's by the same exchanges, at p99 and in the median,
+const TIMES_BETTER: (i64, i64) = (10, 5);
+/// unless something else kept the machine busy: then round trips differ by more than so much (by 4 ms without),
+const QUIET_JITTER_US: i64 = 6_000;
+/// and it is still so many times better.
+const TIMES_BETTER_BUSY: (i64, i64) = (4, 3);
 
 /// Five boards, one datagram in fifty lost: every follower's interval holds the time all the time, to what the run itself
 /// knows of true time. The error stands beside the jitter of the same run, and beside Cristian's by the same exchanges and
-/// by bursts of its own. How many times better it is differs from run to run (the algorithm's page tells the figures);
-/// twice is what no run may miss.
+/// by bursts of its own. How many times better it is differs from run to run: the algorithm's page tells the figures.
 #[test]
 fn a_disciplined_clock_is_within_its_bound_and_beats_cristian_on_emulated_boards() {
     if skipped() {
@@ -68,9 +71,11 @@ fn a_disciplined_clock_is_within_its_bound_and_beats_cristian_on_emulated_boards
         "disciplined {kept}, jitter {} us, cristian by the same exchanges {same}, by its own {own}, true time to {} us",
         clock["jitter_us"], clock["tolerance_us"]
     );
-    let times = |error: &Value, which: &str| number(error) >= TIMES_BETTER * number(&kept[which]);
+    let is_quiet = number(&clock["jitter_us"]) <= QUIET_JITTER_US;
+    let (at_p99, in_median) = if is_quiet { TIMES_BETTER } else { TIMES_BETTER_BUSY };
+    let times = |which: &str, times: i64| number(&same[which]) >= times * number(&kept[which]);
     assert!(number(&clock["jitter_us"]) >= TIMES_BELOW_JITTER * number(&kept["p99"]), "{clock}");
-    assert!(times(&same["p99"], "p99") && times(&same["median"], "median"), "{clock}");
+    assert!(times("p99", at_p99) && times("median", in_median), "{clock}");
     assert!(number(&kept["p99"]) < number(&own["p99"]), "{kept} and {own}");
 }
 

@@ -286,9 +286,7 @@ impl Disciplined {
     /// How long to wait before the next exchange.
     #[must_use]
     pub fn next_in(&self) -> Duration {
-        if !self.is_locked || self.exchanges < LOCK_EXCHANGES {
-            Duration::from_millis(125)
-        } else if !self.is_fit() {
+        if !self.is_locked || self.exchanges < LOCK_EXCHANGES || !self.is_fit() {
             Duration::from_millis(125)
         } else if self.bank.is_steady() && self.exchanges > SETTLED_EXCHANGES {
             Duration::from_millis(2000)
