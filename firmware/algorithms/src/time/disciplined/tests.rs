@@ -550,3 +550,40 @@ fn answers_that_come_all_at_once_move_nothing_before_its_time() {
         }
     }
 }
+
+/// Stamps that are off by 40 µs, this way or that: one that believes each of them to the microsecond is led astray.
+#[test]
+fn a_clock_that_knows_how_blurred_stamps_are_is_nearer() {
+    const FAMILY: Family = Family { shortest: [400.0; 2], jitter: [1000.0; 2], loss: 0.02, ..LAN };
+    let mut p99 = [0.0, 0.0];
+    for seed in 1..=5 {
+        let crystal = Crystal::new(&FAMILY, seed, 902);
+        let mut random = Random(seed ^ 0x7777);
+        let mut clocks = [Disciplined::default(), Disciplined::default()];
+        clocks[1].blur(40);
+        let mut errors: [Vec<f64>; 2] = Default::default();
+        for exchange in exchanges(&FAMILY, &crystal, seed, 900) {
+            let (late, arrives_late) = ((40.0 * random.normal()) as i64, (40.0 * random.normal()) as i64);
+            let blurred = Exchange {
+                received: ClusterTime(exchange.received.0 + late),
+                answered: ClusterTime(exchange.answered.0 + late),
+                arrived: Instant(exchange.arrived.0.saturating_add_signed(arrives_late)),
+                ..exchange
+            };
+            let read_at = ((exchange.answered.0 as f64 - BASE_US) / 1e6).floor() * 1e6 + 900_000.0;
+            for (clock, errors) in clocks.iter_mut().zip(&mut errors) {
+                clock.exchange(&blurred);
+                if read_at > 120e6 {
+                    let shown = clock.read(Instant(crystal.at(read_at) as u64)).unwrap();
+                    errors.push((shown.0 as f64 - read_at - BASE_US).abs());
+                }
+            }
+        }
+        for (p99, errors) in p99.iter_mut().zip(&mut errors) {
+            errors.sort_by(f64::total_cmp);
+            *p99 += errors[errors.len() * 99 / 100] / 5.0;
+        }
+    }
+    println!("p99 of the error, mean of five seeds: {:.1} µs, and {:.1} for one that knows", p99[0], p99[1]);
+    assert!(p99[1] * 1.5 < p99[0], "{p99:?}");
+}
