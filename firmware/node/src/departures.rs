@@ -2,10 +2,10 @@
 //!
 //! A datagram is stamped before it is sealed, and leaves after that: how long after is nobody's promise. A board
 //! that can tell says so afterwards. A question's departure is then known exactly, as nobody but the asker needs it. An
-//! answer carries its stamp, and is gone: it says beside it how long such answers take as a rule.
+//! answer carries its stamp, and is gone: it says beside it how long such answers take at least, but for a few.
 
 use crate::node::Node;
-use compasso_wire::{Body, Duration, Instant};
+use compasso_wire::{Body, Duration, Instant, NodeId};
 use heapless::Deque;
 
 /// The end of a datagram, which is the end of its authentication tag: no two are alike.
@@ -18,10 +18,13 @@ const REMEMBERED: usize = 4;
 /// What takes longer waited for something: so much is believed.
 const LEAVES_MAX: Duration = Duration::from_millis(10);
 
-/// The part by which an answer that takes longer corrects the rule, and four times as much by one that takes less: four of
-/// five take longer. The quick ones tell the time, and none is to come before it left.
-const LONGER: u32 = 128;
-const SHORTER: u32 = LONGER / 4;
+/// Nothing is said of answers before so many have left: the first ones are the slowest. The rule begins with the least.
+const FIRST: u8 = 8;
+
+/// The part by which an answer that takes longer corrects the rule, and sixteen times as much by one that takes less: most
+/// answers take longer. None is to come before it left.
+const LONGER: u32 = 512;
+const SHORTER: u32 = LONGER / 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
@@ -33,23 +36,26 @@ enum What {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
     tag: Tag,
+    to: NodeId,
     stamped: Instant,
     what: What,
-    /// From its stamp to its departure, as far as is known.
-    took_us: u32,
+    /// From its stamp to its departure, if that is known.
+    took_us: Option<u32>,
 }
 
 /// What is known of departures.
 #[derive(Default)]
 pub(crate) struct Departures {
     sent: Deque<Sent, REMEMBERED>,
-    /// What one of five answers takes at most. µs, q4.
+    /// What few answers take less than. µs, q4.
     leaves_q4: u32,
+    /// So many answers have left, up to [`FIRST`].
+    answers: u8,
 }
 
 impl Departures {
     /// A datagram with this stamp and this end is on its way.
-    pub(crate) fn note(&mut self, body: &Body<'_>, stamped: Instant, datagram: &[u8]) {
+    pub(crate) fn note(&mut self, to: NodeId, body: &Body<'_>, stamped: Instant, datagram: &[u8]) {
         let what = match body {
             Body::TimeRequest { .. } => What::Question,
             Body::TimeReply { .. } => What::Answer,
@@ -59,36 +65,40 @@ impl Departures {
         if self.sent.is_full() {
             self.sent.pop_front();
         }
-        let _ = self.sent.push_back(Sent { tag: *tag, stamped, what, took_us: 0 }); // There is room.
+        let _ = self.sent.push_back(Sent { tag: *tag, to, stamped, what, took_us: None }); // There is room.
     }
 
     fn left(&mut self, tag: Tag, at: Instant) {
         let Some(sent) = self.sent.iter_mut().find(|sent| sent.tag == tag) else { return };
-        sent.took_us = at.since(sent.stamped).min(LEAVES_MAX).0 as u32;
+        let took_us = at.since(sent.stamped).min(LEAVES_MAX).0 as u32;
+        sent.took_us = Some(took_us);
         if sent.what == What::Answer {
-            let took_us = sent.took_us;
-            self.learn(took_us);
+            self.learn(took_us << 4);
         }
     }
 
-    fn learn(&mut self, took_us: u32) {
-        let took_q4 = took_us << 4;
-        match self.leaves_q4 {
-            0 => self.leaves_q4 = took_q4,
-            known if took_q4 > known => self.leaves_q4 += known / LONGER + 1,
-            known => self.leaves_q4 -= known / SHORTER,
+    fn learn(&mut self, took_q4: u32) {
+        let known = self.leaves_q4;
+        if self.answers < FIRST {
+            self.leaves_q4 = if self.answers == 0 { took_q4 } else { known.min(took_q4) };
+            self.answers += 1;
+        } else if took_q4 > known {
+            self.leaves_q4 += known / LONGER + 1;
+        } else {
+            self.leaves_q4 -= known / SHORTER;
         }
     }
 
-    /// When the question with this stamp left: then, if nobody knows better.
-    pub(crate) fn of(&self, stamped: Instant) -> Instant {
-        let is_it = |sent: &&Sent| sent.what == What::Question && sent.stamped == stamped;
-        stamped + Duration(self.sent.iter().find(is_it).map_or(0, |sent| sent.took_us.into()))
+    /// When the question to this server with this stamp left, if that is known.
+    pub(crate) fn of(&self, to: NodeId, stamped: Instant) -> Option<Instant> {
+        let is_it = |sent: &&Sent| sent.what == What::Question && (sent.to, sent.stamped) == (to, stamped);
+        let took_us = self.sent.iter().find(is_it)?.took_us?;
+        Some(stamped + Duration(took_us.into()))
     }
 
-    /// How long answers take from their stamp to the wire, as a rule.
+    /// How long answers take from their stamp to the wire at least, but for a few; nothing if nobody can tell.
     pub(crate) fn leaves_us(&self) -> u32 {
-        self.leaves_q4 >> 4
+        if self.answers < FIRST { 0 } else { self.leaves_q4 >> 4 }
     }
 }
 
@@ -132,35 +142,50 @@ mod tests {
         }
     }
 
+    const SERVER: NodeId = NodeId(2);
+
     #[test]
-    fn a_question_left_when_the_board_says_so_and_else_when_it_was_stamped() {
+    fn a_question_left_when_the_board_says_so_and_nobody_knows_when_if_it_says_nothing() {
         let mut departures = Departures::default();
-        departures.note(&question(100), Instant(100), &TAG);
-        departures.note(&question(200), Instant(200), &OTHER);
+        departures.note(SERVER, &question(100), Instant(100), &TAG);
+        departures.note(SERVER, &question(200), Instant(200), &OTHER);
         departures.left(TAG, Instant(170));
-        assert_eq!(departures.of(Instant(100)), Instant(170));
-        assert_eq!(departures.of(Instant(200)), Instant(200), "nobody said");
-        assert_eq!(departures.of(Instant(300)), Instant(300), "never asked");
+        assert_eq!(departures.of(SERVER, Instant(100)), Some(Instant(170)));
+        assert_eq!(departures.of(NodeId(3), Instant(100)), None, "asked of somebody else");
+        assert_eq!(departures.of(SERVER, Instant(200)), None, "nobody said");
+        assert_eq!(departures.of(SERVER, Instant(300)), None, "never asked");
         for later in 0..REMEMBERED as u64 {
-            departures.note(&question(300 + later), Instant(300 + later), &[3 + later as u8; 8]);
+            departures.note(SERVER, &question(300 + later), Instant(300 + later), &[3 + later as u8; 8]);
         }
-        assert_eq!(departures.of(Instant(100)), Instant(100), "forgotten");
         departures.left(TAG, Instant(170));
-        assert_eq!(departures.of(Instant(100)), Instant(100), "too late");
+        assert_eq!(departures.of(SERVER, Instant(100)), None, "forgotten");
     }
 
     #[test]
-    fn answers_say_how_long_at_least_most_of_them_take() {
+    fn two_questions_with_one_stamp_are_told_apart() {
         let mut departures = Departures::default();
-        assert_eq!(departures.leaves_us(), 0, "nobody can tell");
-        for number in 0..800_u64 {
-            let took = [60, 90, 95, 130, 9_000][number as usize % 5];
-            departures.note(&answer(), Instant(number), &TAG);
-            departures.left(TAG, Instant(number + took));
-            departures.sent.clear();
+        for (tag, to, left) in [(TAG, SERVER, 120), (OTHER, NodeId::HOST, 250)] {
+            departures.note(to, &question(100), Instant(100), &tag);
+            departures.left(tag, Instant(left));
         }
-        assert!((55..92).contains(&departures.leaves_us()), "{}", departures.leaves_us());
-        departures.note(&Body::Alive, Instant(5), &TAG);
+        assert_eq!(departures.of(SERVER, Instant(100)), Some(Instant(120)));
+        assert_eq!(departures.of(NodeId::HOST, Instant(100)), Some(Instant(250)));
+    }
+
+    #[test]
+    fn answers_say_how_long_most_of_them_take_at_least() {
+        let mut departures = Departures::default();
+        for number in 0..4000_usize {
+            if number < usize::from(FIRST) {
+                assert_eq!(departures.leaves_us(), 0, "too few to tell");
+            }
+            let took = [9_000, 90, 95, 130, 60][number % 5];
+            departures.note(SERVER, &answer(), Instant(5), &TAG);
+            departures.left(TAG, Instant(5 + took));
+            departures.sent.clear();
+            assert!(number < 8 || (50..=75).contains(&departures.leaves_us()), "{number}: {}", departures.leaves_us());
+        }
+        departures.note(SERVER, &Body::Alive, Instant(5), &TAG);
         assert!(departures.sent.is_empty(), "nothing else matters");
     }
 }

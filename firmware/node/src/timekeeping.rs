@@ -288,8 +288,13 @@ impl Node {
             ClockChoice::Cristian | ClockChoice::Disciplined if !is_set => {}
             ClockChoice::Disciplined => {
                 self.learn_leap(leap);
+                // Both ways count from the wire, or both from their stamps.
+                let (echo, leaves_us) = match self.time.departures.of(from, echo) {
+                    Some(left) => (left, leaves_us),
+                    None => (echo, 0),
+                };
                 let reply = AskingMessage::Reply {
-                    echo: self.time.departures.of(echo),
+                    echo,
                     answered: cluster,
                     handling,
                     arrived: now,

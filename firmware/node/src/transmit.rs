@@ -234,7 +234,7 @@ impl Node {
             Some(payload) => seal_with_lists(key, &header, to, body, &self.lists(payload), buffer),
             None => seal(key, &header, to, body, buffer),
         };
-        self.time.departures.note(body, now, datagram);
+        self.time.departures.note(to, body, now, datagram);
         Transmit { to, datagram }
     }
 

@@ -141,9 +141,7 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
         loop {
             let woken = select(self.socket.recv_from(incoming), sleep_until(self.next_deadline(due))).await;
             // Before the answer is handled: it is worth more if the question's departure is known.
-            while let Some((tag, at)) = self.stamps.poll_left() {
-                self.node.handle_departure(tag, at);
-            }
+            self.tell_departures();
             match woken {
                 Either::First(Ok((length, _))) => {
                     let datagram = incoming.get(..length).unwrap_or(&[]);
@@ -222,7 +220,15 @@ impl<B: Board, const N: usize> Drive<'_, B, N> {
             // Recorded before it leaves: a power cut in between must not hide a send from the trace.
             report(self.node, &mut self.outbox);
             send(self.socket, self.members, transmit.to, transmit.datagram).await;
+            self.tell_departures();
             self.told = now();
+        }
+    }
+
+    /// Says what has left. Some devices take a while, and tell it later.
+    fn tell_departures(&mut self) {
+        while let Some((tag, at)) = self.stamps.poll_left() {
+            self.node.handle_departure(tag, at);
         }
     }
 

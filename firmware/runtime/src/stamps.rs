@@ -10,7 +10,8 @@
 //!
 //! Promises: a stamp is never before its datagram's arrival, because what a clock is set by must not
 //! look better than it is. Every doubt makes it later: a frame without a stamp is stamped when it
-//! passes the link, a datagram that is not found when it is handled. For the same reason a frame never left before its stamp.
+//! passes the link, a datagram that is not found when it is handled. For the same reason departures are never told too late: every
+//! doubt makes them earlier, and one that is forgotten is not told.
 
 use crate::{PACKETS_QUEUED, neighbours::ETHERNET_HEADER_LEN};
 use compasso_node::Tag;

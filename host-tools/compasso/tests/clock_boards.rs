@@ -41,7 +41,7 @@ const TRUE_WITHIN_US: i64 = 250;
 const TIMES_BELOW_JITTER: i64 = 10;
 /// and than Cristian's by the same exchanges, at p99 and in the median,
 const TIMES_BETTER: (i64, i64) = (10, 5);
-/// unless something else kept the machine busy: then round trips differ by more than so much (by 7 ms without),
+/// unless something else kept the machine busy, or its processors may not be kept awake. If it is busy, round trips differ by more than so much (by 7 ms without),
 const QUIET_JITTER_US: i64 = 10_000;
 /// and it is still so many times better.
 const TIMES_BETTER_BUSY: (i64, i64) = (4, 3);
@@ -71,7 +71,8 @@ fn a_disciplined_clock_is_within_its_bound_and_beats_cristian_on_emulated_boards
         "disciplined {kept}, jitter {} us, cristian by the same exchanges {same}, by its own {own}, true time to {} us",
         clock["jitter_us"], clock["tolerance_us"]
     );
-    let is_quiet = number(&clock["jitter_us"]) <= QUIET_JITTER_US;
+    let is_awake = fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok();
+    let is_quiet = is_awake && number(&clock["jitter_us"]) <= QUIET_JITTER_US;
     let (at_p99, in_median) = if is_quiet { TIMES_BETTER } else { TIMES_BETTER_BUSY };
     let times = |which: &str, times: i64| number(&same[which]) >= times * number(&kept[which]);
     assert!(number(&clock["jitter_us"]) >= TIMES_BELOW_JITTER * number(&kept["p99"]), "{clock}");

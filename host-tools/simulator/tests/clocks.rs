@@ -310,7 +310,7 @@ fn ten_successions_keep_the_rate_on_a_network_that_jitters() {
                 println!("{what}, {delay}, seed {seed}: {rates:.2?} ppm");
                 // One that came back may die before it knows the rate: then nobody went by it.
                 assert!(rates.len() >= 10, "{what}, {delay}, seed {seed}: the first one, and those after it");
-                // Of one without memory that is now and then too sure of itself, a ppm or two come from its four minutes.
+                // Of one without memory that is now and then too sure of itself, a ppm or two come from the few minutes in which it leads.
                 let most = if what == "followers" { 1.0 } else { 2.0 };
                 assert!(rates.iter().all(|ppm| ppm.abs() < most), "{what}, {delay}, seed {seed}: {rates:.2?} ppm");
             }

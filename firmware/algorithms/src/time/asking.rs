@@ -25,7 +25,7 @@ pub enum AskingMessage {
         error_us: u32,
         /// and for certain by no more than this.
         certain_us: u32,
-        /// From `T3` until the reply had left the server's board, as a rule.
+        /// From `T3` until the reply had left the server's board, at least, but for a few.
         leaves_us: u32,
     },
 }
@@ -57,7 +57,7 @@ pub struct Exchanged {
 }
 
 /// Before anybody says otherwise.
-const EVERY_DEFAULT: Duration = Duration::from_millis(250);
+const EVERY_DEFAULT: Duration = Duration::from_millis(125);
 
 /// The client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

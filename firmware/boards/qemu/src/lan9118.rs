@@ -176,18 +176,17 @@ impl TxToken for Room<'_> {
         let result = f(frame);
         DEVICE.write(TX_DATA, FIRST_SEGMENT | LAST_SEGMENT | len as u32);
         DEVICE.write(TX_DATA, len as u32);
-        let mut left = clock::clocks().hw;
         let words = frame.len().div_ceil(4);
-        for (chunk, after) in frame.chunks(4).zip((0..words).rev()) {
+        for (index, chunk) in frame.chunks(4).enumerate() {
             let mut word = [0; 4];
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            if after == 0 {
-                left = clock::clocks().hw; // The last word sends the frame.
+            // In QEMU the last word sends the frame.
+            if index + 1 == words
+                && let Some(tag) = tag_in(frame)
+            {
+                self.stamps.frame_left(tag, clock::clocks().hw);
             }
             DEVICE.write(TX_DATA, u32::from_le_bytes(word));
-        }
-        if let Some(tag) = tag_in(frame) {
-            self.stamps.frame_left(tag, left);
         }
         // Nobody asks how it went, but a full status FIFO would stop the controller.
         while DEVICE.read(TX_FIFO_INF) >> 16 & 0xff != 0 {

@@ -177,7 +177,7 @@ pub fn definition(sync: &str) -> &'static str {
             "the coordinator asks everybody four times a round, averages, and tells each what its clock lacks"
         }
         "disciplined" => {
-            "each asks the coordinator four times a second, then once, and learns its crystal's rate; what sets a clock at first is not counted"
+            "each asks the coordinator eight times a second, then once, and learns its crystal's rate; what sets a clock at first is not counted"
         }
         _ => "",
     }

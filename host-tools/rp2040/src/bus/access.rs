@@ -211,7 +211,7 @@ impl Bus {
 
     #[inline(never)]
     fn store_elsewhere(&mut self, address: u32, value: u32, lanes: u32) {
-        // Spinlocks and the divider concern nobody else, and programs use them all the time.
+        // The divider and spinlocks concern nobody else, and programs divide all the time.
         if address >> 28 == 0xd && self.sio.write(address & 0x0fff_ffff, value) {
             return;
         }

@@ -217,7 +217,7 @@ impl Race {
 /// An instruction that programs have often, with anything as its operands; jumps stay near.
 fn usual(dice: &mut Dice, length: u16) -> u16 {
     let low = |dice: &mut Dice, bits: u32| dice.next() as u16 & ((1 << bits) - 1);
-    match dice.next() % 24 {
+    match dice.next() % 25 {
         0 => low(dice, 13),                        // Shifts, sums and differences.
         1 | 2 => 0x1800 | low(dice, 11),           // Sums and differences.
         3..=5 => 0x2000 | low(dice, 13),           // With a constant.
@@ -232,7 +232,8 @@ fn usual(dice: &mut Dice, length: u16) -> u16 {
         20 => 0xc000 | low(dice, 12),
         21 => 0xb200 | low(dice, 8),
         22 => 0xd000 | (low(dice, 4) % 14) << 8 | (low(dice, 8) % length) & 0xf,
-        _ => [0x4770, 0xe000, 0xb082, 0xb002, 0xba08][dice.next() as usize % 5],
+        23 => 0x4400 | low(dice, 10), // Sums, comparisons and moves of high registers.
+        _ => [0x4770, 0xe000, 0xb082, 0xb002, 0xba08, 0xb662, 0xb672][dice.next() as usize % 7],
     }
 }
 

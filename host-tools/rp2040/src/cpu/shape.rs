@@ -104,9 +104,10 @@ pub struct Place {
     pub d: Reg,
     pub a: Reg,
     pub b: Reg,
-    /// Carry, condition, cycles or how many registers; how far a double word is rotated; `p` of a connective.
+    /// Carry, condition, cycles or how many registers; how far a double word is rotated; whether a connective's result is
+    /// inverted.
     pub x: u8,
-    /// Which bit of the rotated one is the carry; `s` of a connective.
+    /// Which bit of the rotated one is the carry.
     pub y: u8,
     pub k: u32,
 }
@@ -171,7 +172,6 @@ fn part(pc: u32, op: Op) -> (Option<Letter>, Place) {
     use Letter::{A, B, C, E, G, J, L, M, N, P, S, T};
     let is = |letter: Letter, place: Place| (Some(letter), place);
     let alone = |shape: Shape, place: Place| (None, Place { shape, ..place });
-    
     // What an instruction sees as the program counter.
     let ahead = pc.wrapping_add(4);
     const NOT: u32 = u32::MAX;

@@ -82,7 +82,7 @@ const STEP_MIN_US: i64 = 500;
 const BRACE_EVERY: u32 = 16;
 
 /// Exchanges after which a steady crystal is asked for less often.
-const SETTLED_EXCHANGES: u32 = 600;
+const SETTLED_EXCHANGES: u32 = 1200;
 
 /// A rate changes unseen by at most this much a second: so grows the doubt about it.
 pub const CHANGE_PPB: u32 = 50;
@@ -105,8 +105,8 @@ pub struct Exchange {
     pub error_us: u32,
     /// and as its certain one does.
     pub certain_us: u32,
-    /// From `T3` until the answer had left the server's board, as a rule. Only what is shown goes by it: no interval
-    /// rests on what is usual.
+    /// From `T3` until the answer had left the server's board, at least, but for a few. What is shown goes by it; the
+    /// certain interval does not, and the narrow one only by the rate that is learnt so.
     pub leaves_us: u32,
 }
 
@@ -194,7 +194,7 @@ impl Disciplined {
     }
 
     /// Stamps are off by about so much from one datagram to the next: what takes them may be busy. What is shown then
-    /// believes no single one to the microsecond. The intervals do not change: no stamp claims too much.
+    /// believes no single one to the microsecond. The certain interval does not change: no stamp claims too much.
     pub fn blur(&mut self, by_us: u32) {
         self.bank.blur(by_us);
     }
@@ -499,7 +499,7 @@ pub fn round_trip_us(exchange: &Exchange) -> i64 {
     since_us(exchange.arrived, exchange.asked).wrapping_sub(exchange.answered.0.wrapping_sub(exchange.received.0))
 }
 
-/// From `T3` until the answer had left, as a rule; never so much that nothing remains for its way.
+/// From `T3` until the answer had left, as is told; never so much that nothing remains for its way.
 fn leaving_us(exchange: &Exchange) -> i64 {
     i64::from(exchange.leaves_us).min(round_trip_us(exchange).max(0) / 2)
 }

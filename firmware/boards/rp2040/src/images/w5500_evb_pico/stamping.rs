@@ -8,7 +8,8 @@
 //! A frame that arrives while another is read is stamped when the driver waits again: late, never
 //! early.
 //!
-//! And when frames left: the bus sees which one is written into the controller, and the command that sends it.
+//! And when frames left: the bus sees which one is written into the controller, and the command that sends it. That no
+//! frame leaves before its own command is the controller's promise.
 
 use compasso_board_rp2040::STAMPS;
 use compasso_node::Tag;
