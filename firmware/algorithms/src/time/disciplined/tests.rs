@@ -1,6 +1,7 @@
 //! Seeded networks and crystals, and what the clock must show on them.
 
 use super::{counter::Counter32, sources::agreed, *};
+use compasso_wire::Interval;
 
 #[path = "ensemble_tests.rs"]
 mod ensemble;
@@ -586,4 +587,32 @@ fn a_clock_that_knows_how_blurred_stamps_are_is_nearer() {
     }
     println!("p99 of the error, mean of five seeds: {:.1} µs, and {:.1} for one that knows", p99[0], p99[1]);
     assert!(p99[1] * 1.5 < p99[0], "{p99:?}");
+}
+
+/// What is usual decides what is shown; what is certain rests on the stamps alone.
+#[test]
+fn neither_blur_nor_what_answers_take_to_leave_moves_the_certain_interval() {
+    for (family, seed) in [(&ASYM, 1), (&WIFI, 2), (&TEMP, 3), (&BURST, 4)] {
+        let crystal = Crystal::new(family, seed, 602);
+        let mut random = Random(seed ^ 0x3333);
+        let (mut plain, mut told) = (Disciplined::default(), Disciplined::default());
+        told.blur(60);
+        let (mut moved, mut compared) = (0, 0);
+        for exchange in exchanges(family, &crystal, seed, 600) {
+            plain.exchange(&exchange);
+            told.exchange(&Exchange { leaves_us: (random.next() % 900) as u32, ..exchange });
+            let now = exchange.arrived + Duration(300_000);
+            let (ours, theirs) = (told.certain(now).unwrap(), plain.certain(now).unwrap());
+            let apart = |a: ClusterTime, b: ClusterTime| a.ahead_of_us(b).abs();
+            // An end that what is shown lies beyond is moved there: then it says nothing of the stamps.
+            let is_shown = |end: fn(&Interval) -> ClusterTime| end(&ours) == ours.best || end(&theirs) == theirs.best;
+            let ends: [fn(&Interval) -> ClusterTime; 2] = [|within| within.earliest, |within| within.latest];
+            for end in ends.into_iter().filter(|end| !is_shown(*end)) {
+                assert!(apart(end(&ours), end(&theirs)) <= 2, "{ours:?} {theirs:?}");
+                compared += 1;
+            }
+            moved += u32::from(apart(told.read(now).unwrap(), plain.read(now).unwrap()) > 10);
+        }
+        assert!(moved > 100 && compared > 800, "what is shown differs: {moved}; {compared} ends were compared");
+    }
 }
