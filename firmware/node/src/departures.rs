@@ -56,10 +56,12 @@ pub(crate) struct Departures {
 impl Departures {
     /// A datagram with this stamp and this end is on its way.
     pub(crate) fn note(&mut self, to: NodeId, body: &Body<'_>, stamped: Instant, datagram: &[u8]) {
-        let what = match body {
-            Body::TimeRequest { .. } => What::Question,
-            Body::TimeReply { .. } => What::Answer,
-            _ => return,
+        let what = if matches!(body, Body::TimeRequest { .. }) {
+            What::Question
+        } else if matches!(body, Body::TimeReply { .. }) {
+            What::Answer
+        } else {
+            return;
         };
         let Some(tag) = datagram.last_chunk() else { return };
         if self.sent.is_full() {
