@@ -57,7 +57,7 @@ pub struct Exchanged {
 }
 
 /// Before anybody says otherwise.
-const EVERY_DEFAULT: Duration = Duration::from_millis(125);
+const EVERY_DEFAULT: Duration = Duration::from_millis(250);
 
 /// The client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

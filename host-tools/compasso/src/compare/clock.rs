@@ -21,7 +21,7 @@ const SETTLED_S: f64 = 0.35;
 /// From the end of one round to the beginning of the next, in seconds.
 const ROUND_EVERY_S: f64 = 0.5;
 /// A disciplined clock asks so often at first, and so often later.
-const PACE_S: (f64, f64) = (0.25, 1.0);
+const PACE_S: (f64, f64) = (0.125, 1.0);
 /// It is set once, by the quickest of eight answers: so many messages correct nothing.
 const TO_SET_ONE: u64 = 2 * 7;
 /// Shortest and longest delay, in microseconds.

@@ -82,7 +82,7 @@ const STEP_MIN_US: i64 = 500;
 const BRACE_EVERY: u32 = 16;
 
 /// Exchanges after which a steady crystal is asked for less often.
-const SETTLED_EXCHANGES: u32 = 1200;
+const SETTLED_EXCHANGES: u32 = 600;
 
 /// A rate changes unseen by at most this much a second: so grows the doubt about it.
 pub const CHANGE_PPB: u32 = 50;
