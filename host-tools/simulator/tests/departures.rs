@@ -62,7 +62,7 @@ impl World {
         }
         let mut now = Instant(0);
         while now < until {
-            now = now + Duration(10);
+            now += Duration(10);
             let (arrived, flying) = std::mem::take(&mut self.flying).into_iter().partition(|(at, ..)| *at <= now);
             self.flying = flying;
             let arrived: Vec<(Instant, usize, Vec<u8>)> = arrived;

@@ -526,7 +526,7 @@ fn answers_that_come_all_at_once_move_nothing_before_its_time() {
             clock.exchange(&exchange);
             at = exchange.arrived;
         }
-        at = at + Duration(700_000);
+        at += Duration(700_000);
         for answer in 0..40 {
             let (asked, answered) = (Instant(at.0 - 400_000), clock.read(at).unwrap());
             let before = answered;
@@ -541,7 +541,7 @@ fn answers_that_come_all_at_once_move_nothing_before_its_time() {
             };
             assert_eq!(clock.exchange(&stamps).refused, None);
             assert_eq!(clock.read(at), Some(before), "{apart_us} µs apart, answer {answer}");
-            at = at + Duration(apart_us);
+            at += Duration(apart_us);
             let gained_us = clock.read(at).unwrap().ahead_of_us(before);
             let most = apart_us as i64 / 2_000 + 1; // 500 ppm
             assert!(
